@@ -1,0 +1,59 @@
+# Millrace: every command of the project. `make` alone lists them.
+PYTHON ?= python3
+BIN := .venv/bin
+CORE := .venv/.core-installed
+DEV := .venv/.dev-installed
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --require-hashes
+
+.PHONY: help demo check test soak bench docs lock clean
+.DEFAULT_GOAL := help
+
+help: ## list the commands
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1|/' | column -t -s '|'
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Millrace needs Python 3.11 or newer; found $$($(PYTHON) -V). Set PYTHON=..." >&2; exit 1; }
+	@echo "== making .venv with $$($(PYTHON) -V)"
+	@$(PYTHON) -m venv .venv || { echo "On Debian: apt-get install python3-venv" >&2; rm -rf .venv; exit 1; }
+
+# --no-build-isolation: the pinned hatchling of core.txt builds the package, not a newer one.
+$(CORE): requirements/core.txt pyproject.toml | .venv/bin/python
+	@echo "== installing what millrace needs (once)"
+	@$(PIP) -r requirements/core.txt
+	@$(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation -q -e .
+	@touch $@
+
+$(DEV): requirements/dev.txt $(CORE)
+	@echo "== installing the tools of the developers (once)"
+	@$(PIP) -r requirements/dev.txt
+	@touch $@
+
+demo: $(CORE) ## validate, plan and draw the road-traffic example
+	@sh scripts/demo.sh
+
+check: $(DEV) ## the static part: format, style, layers, types, generated files
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/check.sh
+
+test: $(DEV) ## all tests that CI runs, with coverage
+	@sh scripts/system-packages.sh tests/system-packages.txt
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/test.sh
+
+soak: $(DEV) ## long seeded campaigns (SEED=, CASES=)
+	@$(BIN)/python -m pytest tests/soak -q -p no:cacheprovider --timeout 3600 -o python_files='soak_*.py'
+
+bench: $(DEV) ## the measurements (JSON in build/bench)
+	@$(BIN)/python bench/language.py
+
+docs: $(DEV) ## remake the generated pages, schema and pictures
+	@$(BIN)/python scripts/generate.py
+
+lock: ## resolve pyproject.toml anew into requirements/*.txt
+	@$(PYTHON) -m venv build/lock && build/lock/bin/pip install -q uv
+	@for set in core dev; do \
+	  build/lock/bin/uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes \
+	    --no-annotate --no-header $$( [ $$set = dev ] && echo --extra dev ) \
+	    pyproject.toml requirements/build.in -o requirements/$$set.txt || exit 1; done
+
+clean: ## remove the environment and everything made
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.*

@@ -1,0 +1,11 @@
+#!/bin/sh
+# All tests, side by side, with branch coverage of the package.
+set -eu
+rm -f .coverage .coverage.*
+status=0
+coverage run -m pytest -q -n "$(nproc)" "$@" || status=$?
+coverage combine -q
+coverage report --format=total >/dev/null || true
+coverage report --skip-covered
+python scripts/coverage_floor.py || status=1
+exit $status
