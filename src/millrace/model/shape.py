@@ -87,6 +87,11 @@ class Record:
     fields: tuple[Field, ...]
     short: str | None
 
+    @property
+    def key_set(self) -> frozenset[str]:
+        """Return its keys, as a set that is made once."""
+        return _key_set(self.of)
+
     def field(self, key: str) -> Field:
         """Return the field that is written as `key`."""
         return next(field for field in self.fields if field.key == key)
@@ -146,6 +151,11 @@ def record_of(cls: type[Any]) -> Record:
             )
         )
     return Record(cls, tuple(fields), cls.SHORT)
+
+
+@cache
+def _key_set(cls: type[Any]) -> frozenset[str]:
+    return frozenset(record_of(cls).keys)
 
 
 _PLAIN: Final[Mapping[Any, Shape]] = {str: Text(), int: Whole(), float: Number(), bool: Flag()}

@@ -1,0 +1,195 @@
+"""What must hold between the things of a pipeline; every breach with its place and a way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from millrace.errors import Diagnostic, Location, Problems, nearest
+from millrace.model.pipeline import Pipeline
+from millrace.model.shape import Either, Record, Several, Shape, Table, Text, record_of
+from millrace.model.stream import Stream, Transport
+from millrace.spec.balance import check_balance
+from millrace.spec.check_jobs import check_job
+from millrace.spec.cycles import find_cycle
+from millrace.spec.expand import Items
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What is declared, broken things included, so that one error does not cause others."""
+
+    items: Items
+    groups: frozenset[str]
+
+    def of(self, section: str) -> frozenset[str] | dict[str, object]:
+        """Return the declared names of a section."""
+        return self.groups if section == "groups" else dict(self.items[section])
+
+
+def check(pipeline: Pipeline, names: Names, problems: Problems) -> None:
+    """Tell everything that does not fit together."""
+    before = len(problems.items)
+    check_references(pipeline, names, problems)
+    if len(problems.items) > before:
+        return  # the rest would speak of things that are not there
+    for job in pipeline.jobs.values():
+        check_job(job, pipeline, names.items["jobs"][job.name], problems)
+    _streams(pipeline, names, problems)
+    _pins(pipeline, names, problems)
+    cycle = find_cycle(pipeline)
+    if cycle is not None:
+        _tell_cycle(cycle, names, problems)
+    else:
+        check_balance(pipeline, names.items, problems)
+
+
+def check_references(pipeline: Pipeline, names: Names, problems: Problems) -> None:
+    """Every name of another thing must be declared."""
+    for section in ("sites", "pilots", "streams", "jobs"):
+        for name, thing in getattr(pipeline, section).items():
+            item = names.items[section].get(name)
+            for path, target, referred in references(record_of(type(thing)), thing):
+                known = names.of(target)
+                if referred in known or (target == "sites" and referred in pipeline.sites):
+                    continue
+                near = nearest(referred, known)
+                problems.error(
+                    f"unknown-{target[:-1]}",
+                    f"{section}.{name}.{'.'.join(str(part) for part in path)}: "
+                    f"there is no {target[:-1]} {referred!r}",
+                    item.locate(*path) if item else thing.at,
+                    found=referred,
+                    nearest=near,
+                    hint=f"did you mean {near!r}?" if near else f"declare it under `{target}:`",
+                )
+
+
+def references(shape: Shape, value: object) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
+    """Yield all names of other things in a value: (path, section, name)."""
+    if value is None:
+        return
+    match shape:
+        case Text(refers) if refers is not None:
+            yield (), refers, str(value)
+        case Record():
+            for field in shape.fields:
+                if _may_refer(field.shape):
+                    below = references(field.shape, getattr(value, field.attribute))
+                    yield from (((field.key, *path), *rest) for path, *rest in below)  # type: ignore[misc]
+        case Several(of) if isinstance(value, tuple):
+            for index, item in enumerate(value):
+                yield from (((index, *path), *rest) for path, *rest in references(of, item))  # type: ignore[misc]
+        case Table(of) if isinstance(value, dict):
+            for key, item in value.items():
+                yield from (((key, *path), *rest) for path, *rest in references(of, item))  # type: ignore[misc]
+        case _:
+            return
+
+
+def _may_refer(shape: Shape) -> bool:
+    match shape:
+        case Text(refers):
+            return refers is not None
+        case Several(of) | Table(of):
+            return _may_refer(of)
+        case Record():
+            return any(_may_refer(field.shape) for field in shape.fields)
+        case Either(options):
+            return any(_may_refer(option) for option in options)
+        case _:
+            return False
+
+
+def _streams(pipeline: Pipeline, names: Names, problems: Problems) -> None:
+    writers, readers = pipeline.writers(), pipeline.readers()
+    letters = {stream.dead_letters for stream in pipeline.streams.values()}
+    for name, stream in pipeline.streams.items():
+        item = names.items["streams"][name]
+        if not writers[name] and not readers[name] and name not in letters:
+            problems.error(
+                "dangling-stream", f"no job reads or writes the stream {name!r}", item.at,
+                hint="name it in a job's `from:` or `to:`, or remove it",
+            )
+        elif stream.site is None:
+            problems.error(
+                "no-site", f"where is the stream {name!r}? its jobs are at several sites", item.at,
+                hint="add `site:` to the stream",
+            )
+        else:
+            _carrier(stream, pipeline, item.locate("transport"), problems)
+        if stream.transient and len(writers[name]) > 1:
+            problems.error(
+                "transient-writers", f"the transient stream {name!r} has several writers",
+                item.locate("transient"), found=", ".join(job.name for job in writers[name]),
+                hint="a transient stream has one writer; make it durable",
+            )
+        _schemas(stream, pipeline, names, problems)
+
+
+def _carrier(stream: Stream, pipeline: Pipeline, at: Location, problems: Problems) -> None:
+    """A stream needs a broker of its transport at its site, unless it is direct."""
+    broker = pipeline.sites[stream.site].broker if stream.site in pipeline.sites else None
+    if stream.transport is Transport.ZMQ:
+        return
+    if broker is None:
+        problems.error(
+            "no-broker", f"the site {stream.site!r} has no broker for the stream {stream.name!r}",
+            at, hint="add `broker: kafka` to the site, or `transport: zmq` to the stream",
+        )
+    elif stream.transport is not None and broker.kind.value != stream.transport.value:
+        problems.error(
+            "wrong-broker",
+            f"the stream {stream.name!r} is {stream.transport}, but the broker of "
+            f"{stream.site!r} is {broker.kind}",
+            at, hint="change the stream's `transport:` or the site's `broker:`",
+        )
+
+
+def _schemas(stream: Stream, pipeline: Pipeline, names: Names, problems: Problems) -> None:
+    """All writers of a stream must write the same columns."""
+    first: tuple[object, Location | None] | None = None
+    if stream.schema is not None:
+        first = stream.schema, names.items["streams"][stream.name].locate("schema")
+    for job in pipeline.jobs.values():
+        for index, port in enumerate(job.outputs):
+            if port.stream != stream.name or port.schema is None:
+                continue
+            here = names.items["jobs"][job.name].locate("to", index)
+            if first is None:
+                first = port.schema, here
+            elif first[0] != port.schema:
+                related = ((first[1], "the other schema"),) if first[1] else ()
+                problems.add(Diagnostic(
+                    "two-schemas", f"the stream {stream.name!r} is written with two schemas", here,
+                    found=str(dict(port.schema)), expected=str(first[0]),
+                    hint="let the job write the same columns, or another stream", related=related,
+                ))
+
+
+def _pins(pipeline: Pipeline, names: Names, problems: Problems) -> None:
+    taken: dict[tuple[str | None, int], str] = {}
+    for job in pipeline.jobs.values():
+        for core in job.pin:
+            other = taken.setdefault((job.site, core), job.name)
+            if other != job.name:
+                problems.add(Diagnostic(
+                    "core-taken",
+                    f"jobs {other!r} and {job.name!r} are both pinned to core {core} of "
+                    f"{job.site!r}",
+                    names.items["jobs"][job.name].locate("pin"),
+                    hint="pin one of them to another core",
+                    related=((names.items["jobs"][other].locate("pin"), "the other pin"),),
+                ))
+
+
+def _tell_cycle(cycle: list[str], names: Names, problems: Problems) -> None:
+    jobs = [name for index, name in enumerate(cycle) if index % 2 == 0]
+    shown = cycle if len(cycle) <= 21 else [*cycle[:10], "...", *cycle[-10:]]
+    problems.add(Diagnostic(
+        "cycle", "these jobs feed each other in a circle: " + " -> ".join(shown),
+        names.items["jobs"][jobs[0]].locate("from"),
+        hint="remove one of these inputs",
+        related=tuple((names.items["jobs"][name].at, f"job {name}") for name in jobs[1:6]
+                      if name != jobs[0]),
+    ))

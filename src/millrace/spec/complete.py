@@ -1,0 +1,48 @@
+"""What a file leaves to be understood, filled in: the only site, a stream's place, its transport."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from millrace.model.job import Job
+from millrace.model.pipeline import Pipeline
+from millrace.model.site import Broker, Site
+from millrace.model.stream import Stream, Transport
+
+#: The site of a file that names none.
+LOCAL = "local"
+
+
+def complete(pipeline: Pipeline) -> Pipeline:
+    """Return the pipeline with nothing left to guess that its file makes clear."""
+    sites = dict(pipeline.sites)
+    if not sites and (pipeline.jobs or pipeline.streams):
+        sites[LOCAL] = Site(name=LOCAL, broker=Broker(), at=pipeline.at)
+    only = next(iter(sites)) if len(sites) == 1 else None
+    jobs = {
+        name: job if job.site is not None or only is None else replace(job, site=only)
+        for name, job in pipeline.jobs.items()
+    }
+    whole = replace(pipeline, sites=sites, jobs=jobs)
+    writers, readers = whole.writers(), whole.readers()
+    streams = {}
+    for name, stream in pipeline.streams.items():
+        place = stream.site or only or _common(writers[name]) or _common(readers[name])
+        streams[name] = _carried(stream, place, sites)
+    return replace(whole, streams=streams)
+
+
+def _common(jobs: list[Job]) -> str | None:
+    """The one site that all these jobs are at."""
+    sites = {job.site for job in jobs}
+    return sites.pop() if len(sites) == 1 else None
+
+
+def _carried(stream: Stream, place: str | None, sites: dict[str, Site]) -> Stream:
+    transport = stream.transport
+    if transport is None:
+        broker = sites[place].broker if place in sites else None
+        transport = Transport(broker.kind.value) if broker is not None else None
+    if place == stream.site and transport == stream.transport:
+        return stream
+    return replace(stream, site=place, transport=transport)

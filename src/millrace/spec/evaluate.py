@@ -1,0 +1,151 @@
+"""Values of nodes: what a scalar with expressions in it comes to, in its scope."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from millrace.errors import Diagnostic, Problems
+from millrace.spec.expression import (
+    OPEN,
+    Evaluator,
+    Expression,
+    ExpressionError,
+    as_text,
+    names_in,
+    parts_of,
+)
+from millrace.spec.node import Node, plain
+
+#: `streams.raw.partitions`, `streams["raw-1"].partitions`: a value of another thing.
+_REFERENCE: Final = re.compile(
+    r"\b(sites|pilots|streams|jobs)(?:\.([A-Za-z_]\w*)|\[\s*[\"']([^\"']+)[\"']\s*\])((?:\.\w+)*)"
+)
+MOST_REFERENCES_DEEP: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The names that expressions at a place may use."""
+
+    names: Mapping[str, Any] = field(default_factory=dict)
+
+    def with_names(self, more: Mapping[str, Any]) -> Scope:
+        """Return a scope in which `more` comes first."""
+        return Scope({**self.names, **more}) if more else self
+
+
+#: Finds the value of a field of another thing: section, name, keys -> plain data.
+Lookup = Callable[[str, str, tuple[str, ...]], Any]
+
+
+@dataclass(slots=True)
+class Values:
+    """Turns nodes with expressions into nodes without."""
+
+    problems: Problems
+    evaluator: Evaluator = field(default_factory=Evaluator)
+    lookup: Lookup | None = None
+    _depth: int = 0
+
+    def of(self, node: Node, scope: Scope) -> Node | None:
+        """Return the node itself, or what its expressions come to; None after a problem."""
+        if not isinstance(node.value, str) or OPEN not in node.value:
+            return node
+        try:
+            return node.like(self._text(node.value, scope))
+        except ExpressionError as error:
+            self._tell(node, error)
+            return None
+
+    def deep(self, node: Node, scope: Scope) -> Any:
+        """Return the whole tree below as plain data, expressions worked out."""
+        if isinstance(node.value, dict):
+            return {key: self.deep(item, scope) for key, item in node.value.items()}
+        if isinstance(node.value, list):
+            return [self.deep(item, scope) for item in node.value]
+        done = self.of(node, scope)
+        return None if done is None else plain(done)
+
+    def text(self, text: str, node: Node, scope: Scope) -> str | None:
+        """Return a text (a name, say) with its expressions worked out."""
+        if OPEN not in text:
+            return text
+        try:
+            return as_text(self._text(text, scope))
+        except ExpressionError as error:
+            self._tell(node, error)
+            return None
+
+    def _text(self, text: str, scope: Scope) -> Any:
+        parts = parts_of(text)
+        if len(parts) == 1 and isinstance(parts[0], Expression):
+            return self._value(parts[0], scope)
+        return "".join(
+            part if isinstance(part, str) else as_text(self._value(part, scope)) for part in parts
+        )
+
+    def _value(self, expression: Expression, scope: Scope) -> Any:
+        names = scope.names
+        if self.lookup is not None and _REFERENCE.search(expression.text):
+            names = {**names, **self._references(expression.text, names)}
+        return self.evaluator.value(expression, names)
+
+    def _references(self, text: str, names: Mapping[str, Any]) -> dict[str, Any]:
+        """The parts of other things that an expression names, as nested maps."""
+        found: dict[str, Any] = {}
+        if self._depth >= MOST_REFERENCES_DEEP or self.lookup is None:
+            message = "these references lead in a circle, or too far"
+            raise ExpressionError(message, hint="put the value under `constants`")
+        self._depth += 1
+        try:
+            for section, plain_name, quoted, path in _REFERENCE.findall(text):
+                if section in names:  # a constant of that name comes first
+                    continue
+                name, keys = plain_name or quoted, tuple(path.split(".")[1:])
+                _nest(found, (section, name, *keys), self.lookup(section, name, keys))
+        finally:
+            self._depth -= 1
+        return found
+
+    def _tell(self, node: Node, error: ExpressionError) -> None:
+        self.problems.add(
+            Diagnostic(
+                "expression",
+                str(error),
+                node.at,
+                found=node.describe(),
+                nearest=error.near,
+                hint=error.hint,
+            )
+        )
+
+
+def uses(node: Node) -> set[str]:
+    """Return all the names that expressions below a node use."""
+    if isinstance(node.value, dict):
+        return set().union(*(uses(item) for item in node.value.values()))
+    if isinstance(node.value, list):
+        return set().union(*(uses(item) for item in node.value))
+    if not isinstance(node.value, str) or OPEN not in node.value:
+        return set()
+    found: set[str] = set()
+    try:
+        for part in parts_of(node.value):
+            if isinstance(part, Expression):
+                found.update(names_in(part.text))
+    except ExpressionError:
+        return found  # it is told when the value is worked out
+    return found
+
+
+def _nest(into: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    *parents, last = path
+    for key in parents:
+        below = into.setdefault(key, {})
+        if not isinstance(below, dict):
+            return
+        into = below
+    into.setdefault(last, value)

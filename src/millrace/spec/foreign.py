@@ -1,0 +1,58 @@
+"""What readers of other formats share: fields of a known set, each with its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from millrace.errors import Diagnostic, Problems, nearest
+from millrace.model.text import written
+from millrace.spec.node import Node
+
+
+def known_fields(
+    node: Node, what: str, keys: Sequence[str], problems: Problems, needed: Sequence[str] = ()
+) -> dict[str, Node] | None:
+    """Return the fields of a map, telling unknown and missing ones; None if it is no map."""
+    if not isinstance(node.value, dict):
+        problems.error("wrong-type", f"{what} must be a map", node.at, found=node.describe())
+        return None
+    for key in node.value:
+        if key not in keys:
+            near = nearest(key, keys)
+            problems.error(
+                "unknown-key", f"{what} has no field {key!r}", node.key_at(key), nearest=near,
+                expected=", ".join(keys), hint=f"did you mean {near!r}?" if near else "remove it",
+            )
+    for key in needed:
+        if key not in node.value:
+            problems.error("missing-key", f"{what} has no {key!r}", node.at, hint=f"add `{key}:`")
+    return {key: value for key, value in node.value.items() if key in keys}
+
+
+def as_name(text: str) -> str:
+    """Return a text as a name: what names can't hold becomes a dash."""
+    return re.sub(r"[^A-Za-z0-9_.@-]", "-", text).lstrip(".@-")[:200] or "_"
+
+
+def unsaid(
+    thing: Any, what: str, sayable: Mapping[str, Any], file_format: str
+) -> list[Diagnostic]:
+    """Return a message for each field that a format can't say.
+
+    `sayable` maps the fields it has to None, or to the one value that it stands for.
+    """
+    found = []
+    fields = written(thing)
+    for key, value in (fields if isinstance(fields, dict) else {}).items():
+        if key in sayable and (sayable[key] is None or sayable[key] == value):
+            continue
+        found.append(
+            Diagnostic(
+                "not-sayable", f"{file_format} can't say `{key}` of {what}",
+                getattr(thing, "at", None), found=str(value)[:80],
+                hint="export as native, or remove it",
+            )
+        )
+    return found

@@ -1,0 +1,84 @@
+"""Which format a text has, and its document as native nodes whatever it was written in."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from millrace.errors import Problems
+from millrace.spec.node import Node
+from millrace.spec.pilot_description import is_pilot_description, native_of_pilots
+from millrace.spec.source import Source, Sources
+from millrace.spec.speck import is_speck, native_of_speck
+from millrace.spec.yaml_reader import read_yaml
+
+
+class FileFormat(StrEnum):
+    """The formats that load."""
+
+    NATIVE = "native"
+    SPECK = "speck"
+    SKEPU = "skepu"
+    PILOT = "pilot"
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A document as native nodes, and the format it came in."""
+
+    node: Node | None
+    format: FileFormat
+
+
+#: What SkePU-Streaming's files have and neither JSON nor YAML has: an include, or a named block.
+_SKEPU: Final = re.compile(
+    r"^\s*#include\s+[\"<]|^\s*\{?\s*(?:application|resources|workflow|pipeline)\s*\{", re.MULTILINE
+)
+_ESCAPE: Final = re.compile(r"\\(u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|.)", re.S)
+
+
+def read_document(
+    source: Source, problems: Problems, sources: Sources, wanted: FileFormat | None
+) -> Read:
+    """Parse a text and translate it to the native document's nodes."""
+    if wanted is FileFormat.SKEPU or (wanted is None and _SKEPU.search(source.text)):
+        from millrace.spec.skepu import native_of_skepu  # noqa: PLC0415 - the grammar is costly
+
+        return Read(native_of_skepu(source, sources, problems), FileFormat.SKEPU)
+    node = parse_native(source, problems)
+    if node is None:
+        return Read(None, wanted or FileFormat.NATIVE)
+    if wanted is FileFormat.SPECK or (wanted is None and is_speck(node)):
+        return Read(native_of_speck(node, problems), FileFormat.SPECK)
+    if wanted is FileFormat.PILOT or (wanted is None and is_pilot_description(node)):
+        return Read(native_of_pilots(node, problems), FileFormat.PILOT)
+    return Read(node, FileFormat.NATIVE)
+
+
+def parse_native(source: Source, problems: Problems) -> Node | None:
+    """Parse YAML, or the same document as JSON."""
+    if source.text.lstrip()[:1] in ("{", "["):
+        source = Source(source.name, _json_as_yaml(source.text), source.path)
+    return read_yaml(source, problems)
+
+
+def _json_as_yaml(text: str) -> str:
+    """JSON is YAML but for tabs, `\\/` and halved characters; lines stay as they are."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return text  # YAML with braces, or neither: the YAML parser says what is wrong
+    return _ESCAPE.sub(_escape, text.replace("\t", " "))
+
+
+def _escape(match: re.Match[str]) -> str:
+    found = match[1]
+    if found == "/":
+        return "/"
+    if len(found) == 1:
+        return match[0]
+    high, low = int(found[1:5], 16), int(found[7:11], 16)
+    return f"\\U{0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00):08x}"

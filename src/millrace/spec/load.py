@@ -1,0 +1,174 @@
+"""The one way in: a file of any known format to a Pipeline, with every problem at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from millrace.errors import Diagnostic, Problems, SpecError
+from millrace.model.job import Job
+from millrace.model.pilot import Pilot
+from millrace.model.pipeline import Pipeline
+from millrace.model.shape import Record, record_of
+from millrace.model.site import Site
+from millrace.model.stream import Stream
+from millrace.model.text import written
+from millrace.spec.check import Names, check
+from millrace.spec.complete import complete
+from millrace.spec.convert import FAILED, Converter, Origin
+from millrace.spec.document import SECTIONS, Assembler, Document
+from millrace.spec.evaluate import Scope, Values
+from millrace.spec.expand import Expander, Items, constants_of, lookup_in
+from millrace.spec.formats import FileFormat, parse_native, read_document
+from millrace.spec.source import Source, Sources, project_root
+
+SHAPES: Mapping[str, type[Any]] = {"sites": Site, "pilots": Pilot, "streams": Stream, "jobs": Job}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What came of a file: the pipeline, unless there are errors, and what there is to say."""
+
+    pipeline: Pipeline | None
+    diagnostics: tuple[Diagnostic, ...]
+    left_out: int = 0
+    format: FileFormat | None = None
+    sources: Mapping[str, str] = field(default_factory=dict)
+    origins: Mapping[str, Origin] = field(default_factory=dict)
+
+    def required(self) -> Pipeline:
+        """Return the pipeline; SpecError, with every problem, if there is none."""
+        if self.pipeline is None:
+            raise SpecError(self.diagnostics, self.sources)
+        return self.pipeline
+
+
+def load(
+    path: str | Path,
+    *,
+    profile: str | None = None,
+    root: Path | None = None,
+    file_format: FileFormat | None = None,
+    trace: bool = False,
+) -> Loaded:
+    """Read a pipeline file; nothing is raised, all problems are in the result.
+
+    `root` is the folder that includes may not leave (by default the project's); `trace` keeps
+    where each value came from.
+    """
+    problems = Problems()
+    place = Path(path)
+    try:
+        limit = root or project_root(place)
+    except (OSError, RuntimeError, ValueError):
+        limit = Path()
+    sources = Sources(problems, limit)
+    source = sources.read(place, str(path))
+    return _Loading(problems, sources, profile, trace).load(source, file_format)
+
+
+def load_text(
+    text: str,
+    name: str = "<text>",
+    *,
+    profile: str | None = None,
+    file_format: FileFormat | None = None,
+    trace: bool = False,
+) -> Loaded:
+    """Read a pipeline from a text; it can't include files."""
+    problems = Problems()
+    sources = Sources(problems, Path())
+    source = sources.take(Source(name, text))
+    return _Loading(problems, sources, profile, trace).load(source, file_format)
+
+
+@dataclass(slots=True)
+class _Loading:
+    """The stages of one load, in order."""
+
+    problems: Problems
+    sources: Sources
+    profile: str | None
+    trace: bool
+    origins: dict[str, Origin] = field(default_factory=dict)
+
+    def load(self, source: Source | None, file_format: FileFormat | None) -> Loaded:
+        pipeline, found = None, file_format
+        if source is not None:
+            read = read_document(source, self.problems, self.sources, file_format)
+            found = read.format
+            if read.node is not None:
+                assembler = Assembler(self.sources, self.problems, parse_native, self.profile)
+                pipeline = self._pipeline(assembler.assemble(source, read.node), read.node.at)
+        return Loaded(
+            None if self.problems.failed else pipeline,
+            tuple(self.problems),
+            self.problems.left_out,
+            found,
+            self.sources.texts,
+            self.origins,
+        )
+
+    def _pipeline(self, document: Document, at: Any) -> Pipeline | None:
+        values = Values(self.problems)
+        scope = constants_of(document, values, self.problems)
+        items = Expander(document, values, self.problems, scope).expand()
+        values.lookup = lookup_in(items, values, _default_of)
+        things = self._convert(items, values)
+        name = self._text(document.name, "pipeline", values, scope)
+        if document.name is None:
+            self.problems.error(
+                "missing-key", "the pipeline has no name", at, hint="add `pipeline: NAME` at the top"
+            )
+        described = self._text(document.description, "description", values, scope)
+        complete_enough = all(len(things[section]) == len(items[section]) for section in SECTIONS)
+        pipeline = complete(Pipeline(name, described, at=at, **things))
+        if complete_enough:
+            check(pipeline, Names(items, frozenset(document.groups)), self.problems)
+        return pipeline
+
+    def _convert(self, items: Items, values: Values) -> dict[str, dict[str, Any]]:
+        converter = Converter(values, self.problems, self.origins if self.trace else None)
+        things: dict[str, dict[str, Any]] = {}
+        for section, cls in SHAPES.items():
+            shape = record_of(cls)
+            things[section] = {}
+            for item in items[section].values():
+                path = f"{section}.{item.name}"
+                thing = converter.record(
+                    shape, item.layers, item.scope, path, _REPEATS, name=item.name, at=item.at
+                )
+                if thing is not FAILED:
+                    things[section][item.name] = thing
+        return things
+
+    def _text(self, node: Any, what: str, values: Values, scope: Scope) -> str:
+        if node is None:
+            return ""
+        done = values.of(node, scope)
+        if done is None:
+            return ""
+        if not isinstance(done.value, str):
+            self.problems.error(
+                "wrong-type", f"{what} must be a text", node.at,
+                found=done.describe(), expected="a text",
+            )
+            return ""
+        return done.value
+
+
+_REPEATS = frozenset({"for"})
+
+
+def _default_of(section: str, keys: tuple[str, ...]) -> Any:
+    """The built-in value of a field that nobody wrote, for expressions that refer to it."""
+    shape: Any = record_of(SHAPES[section])
+    value: Any = None
+    for key in keys:
+        if not isinstance(shape, Record) or key not in shape.keys:
+            return None
+        item = shape.field(key)
+        shape, value = item.shape, item.default
+    return None if value is None else written(value)
