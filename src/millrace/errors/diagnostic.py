@@ -67,9 +67,19 @@ class Problems:
         self._seen.add(diagnostic)
         self.items.append(diagnostic)
 
-    def error(self, code: str, message: str, at: Location | None = None, **more: str) -> None:
+    def error(
+        self,
+        code: str,
+        message: str,
+        at: Location | None = None,
+        *,
+        found: str = "",
+        expected: str = "",
+        nearest: str = "",
+        hint: str = "",
+    ) -> None:
         """Keep an error, given by its parts."""
-        self.add(Diagnostic(code, message, at, **more))
+        self.add(Diagnostic(code, message, at, found, expected, nearest, hint))
 
     @property
     def failed(self) -> bool:

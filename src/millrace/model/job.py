@@ -151,8 +151,11 @@ class Job:
         "the streams it writes", change=Impact.RESTART, key="to", default=()
     )
 
-    sql: str | None = setting("a query over its inputs as views", default=None,
-                              example="SELECT * FROM raw WHERE speed > 0")
+    sql: str | None = setting(
+        "a query over its inputs as views",
+        default=None,
+        example="SELECT * FROM raw WHERE speed > 0",
+    )
     python: str | None = setting(
         "module:function, DataFrames in, DataFrames out",
         change=Impact.RESTART,

@@ -43,9 +43,7 @@ class Pilot:
     )
     cores: Count = setting("cores in all", change=Impact.RESCALE, default=1)
     nodes: Count | None = setting("nodes in all", change=Impact.RESCALE, default=None)
-    cores_per_node: Count | None = setting(
-        "cores of a node", change=Impact.RESCALE, default=None
-    )
+    cores_per_node: Count | None = setting("cores of a node", change=Impact.RESCALE, default=None)
     queue: str | None = setting("the batch queue", change=Impact.REPLACE, default=None)
     walltime: Duration | None = setting(
         "how long the allocation lives", change=Impact.REPLACE, default=None

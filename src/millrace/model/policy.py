@@ -48,9 +48,7 @@ class OnError:
 
     SHORT: ClassVar[str | None] = "policy"
 
-    policy: ErrorPolicy = setting(
-        "what happens", change=Impact.RESTART, default=ErrorPolicy.SKIP
-    )
+    policy: ErrorPolicy = setting("what happens", change=Impact.RESTART, default=ErrorPolicy.SKIP)
     retries: Natural = setting(
         "how often to try again before it is skipped", change=Impact.RESTART, default=0
     )

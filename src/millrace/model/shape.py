@@ -12,7 +12,6 @@ import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
 from typing import Annotated, Any, Final, get_args, get_origin
 
 from millrace.model.impact import Impact, Setting
@@ -86,11 +85,7 @@ class Record:
     of: type[Any]
     fields: tuple[Field, ...]
     short: str | None
-
-    @property
-    def key_set(self) -> frozenset[str]:
-        """Return its keys, as a set that is made once."""
-        return _key_set(self.of)
+    key_set: frozenset[str]
 
     def field(self, key: str) -> Field:
         """Return the field that is written as `key`."""
@@ -130,9 +125,18 @@ class Field:
         return self.default is REQUIRED
 
 
-@cache
+_RECORDS: Final[dict[type[Any], Record]] = {}
+
+
 def record_of(cls: type[Any]) -> Record:
-    """Return the shape of a declared dataclass."""
+    """Return the shape of a declared dataclass, made once."""
+    known = _RECORDS.get(cls)
+    if known is None:
+        known = _RECORDS[cls] = _record_of(cls)
+    return known
+
+
+def _record_of(cls: type[Any]) -> Record:
     hints = typing.get_type_hints(cls, include_extras=True)
     fields = []
     for item in dataclasses.fields(cls):
@@ -150,12 +154,7 @@ def record_of(cls: type[Any]) -> Record:
                 example=said.example,
             )
         )
-    return Record(cls, tuple(fields), cls.SHORT)
-
-
-@cache
-def _key_set(cls: type[Any]) -> frozenset[str]:
-    return frozenset(record_of(cls).keys)
+    return Record(cls, tuple(fields), cls.SHORT, frozenset(field.key for field in fields))
 
 
 _PLAIN: Final[Mapping[Any, Shape]] = {str: Text(), int: Whole(), float: Number(), bool: Flag()}

@@ -75,9 +75,7 @@ class Stream:
     topic: str | None = setting(
         "its name on the broker; by default the stream's own", change=Impact.REPLACE, default=None
     )
-    port: Port | None = setting(
-        "the port of a direct stream", change=Impact.RESTART, default=None
-    )
+    port: Port | None = setting("the port of a direct stream", change=Impact.RESTART, default=None)
     format: Format = setting(
         "how records are written down", change=Impact.REPLACE, default=Format.JSON
     )

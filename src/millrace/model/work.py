@@ -115,8 +115,9 @@ class Generator:
     inputs: tuple[str, ...] = setting(
         "files that every node loads once", change=Impact.REPLACE, default=()
     )
-    size: Size | None = setting("how much in all; open without it", change=Impact.REPLACE,
-                                default=None)
+    size: Size | None = setting(
+        "how much in all; open without it", change=Impact.REPLACE, default=None
+    )
     chunk: Size | None = setting("the greatest chunk", change=Impact.RESTART, default=None)
     producers: Producers = setting(
         "who computes the chunks", change=Impact.RESCALE, default=Producers()
@@ -156,6 +157,4 @@ class Variant:
     code: str | None = setting(
         "module:function, where the variant is Python", change=Impact.RESTART, default=None
     )
-    default: bool = setting(
-        "taken unless another is chosen", change=Impact.RESTART, default=False
-    )
+    default: bool = setting("taken unless another is chosen", change=Impact.RESTART, default=False)

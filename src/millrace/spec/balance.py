@@ -1,4 +1,4 @@
-"""Balance of declared rates: does every stream give what its readers take, and in what buffers?
+"""Balance of declared rates: whether streams give what their readers take, in what buffers.
 
 Where a file says how many records jobs make and take per firing (`produces`, `consumes`), how
 often they fire (`every`) or how fast a stream flows (`rate`), the firing rates must satisfy, for
@@ -129,8 +129,10 @@ class _Solver:
 
     def _agree(self, job: Job, one: tuple[str, Linear], two: tuple[str, Linear]) -> None:
         left, right = self._reduced(one[1]), self._reduced(two[1])
-        apart = {key: left.get(key, Fraction(0)) - right.get(key, Fraction(0))
-                 for key in left.keys() | right.keys()}
+        apart = {
+            key: left.get(key, Fraction(0)) - right.get(key, Fraction(0))
+            for key in left.keys() | right.keys()
+        }
         apart = {key: x for key, x in apart.items() if x}
         if not apart:
             return
@@ -142,9 +144,7 @@ class _Solver:
         key = min((key for key in apart if key != SECOND), default=SECOND)
         self.replaced[key] = {other: -x / apart[key] for other, x in apart.items() if other != key}
 
-    def _imbalance(
-        self, job: Job, more: tuple[str, Linear], less: tuple[str, Linear]
-    ) -> Imbalance:
+    def _imbalance(self, job: Job, more: tuple[str, Linear], less: tuple[str, Linear]) -> Imbalance:
         fast, slow = (sum(self._reduced(rate).values()) for rate in (more[1], less[1]))
         scale = math.lcm(Fraction(fast).denominator, Fraction(slow).denominator)
         rounds = int(slow * scale)
@@ -152,24 +152,33 @@ class _Solver:
         trace = []
         for name, rate in ((more[0], fast), (less[0], slow)):
             times = int(rate * scale)
-            gets = f"{name} gets {times * takes[name]}, enough for" if name in takes else f"{name} gives"
+            gets = (
+                f"{name} gets {times * takes[name]}, enough for"
+                if name in takes
+                else f"{name} gives"
+            )
             trace.append(f"in one round {gets} {times} firings of {job.name}")
         surplus = (int(fast * scale) - rounds) * takes.get(more[0], 1)
         if more[0] in takes:
             held = ", ".join(str(surplus * n) for n in (1, 2, 3))
-            trace.append(f"so {job.name} fires {rounds} times, and after 1, 2, 3 rounds "
-                         f"{held} records wait in {more[0]}, without end")
+            trace.append(
+                f"so {job.name} fires {rounds} times, and after 1, 2, 3 rounds "
+                f"{held} records wait in {more[0]}, without end"
+            )
         else:
-            trace.append(f"so {job.name} finds {less[0]} empty at {surplus} of "
-                         f"{int(fast * scale)} firings")
+            trace.append(
+                f"so {job.name} finds {less[0]} empty at {surplus} of {int(fast * scale)} firings"
+            )
         return Imbalance(job.name, more[0], less[0], tuple(trace))
 
     def _network(self) -> Network | None:
         """The rated part of the pipeline with whole numbers of firings per round."""
         sources = {key for rate in self.rates.values() for key in self._reduced(rate)}
         amount = dict.fromkeys(sources, Fraction(1))
-        rates = {name: sum((x * amount[key] for key, x in self._reduced(rate).items()), Fraction(0))
-                 for name, rate in self.rates.items()}
+        rates = {
+            name: sum((x * amount[key] for key, x in self._reduced(rate).items()), Fraction(0))
+            for name, rate in self.rates.items()
+        }
         if any(rate <= 0 for rate in rates.values()):
             return None  # several independent sources tied by a join: their ratio is not known
         channels = self._channels()
@@ -178,8 +187,11 @@ class _Solver:
         scale = math.lcm(*(rates[name].denominator for name in used)) if used else 1
         firings = {name: int(rates[name] * scale) for name in self.pipeline.jobs if name in used}
         common = math.gcd(*firings.values()) if firings else 1
-        order = [Firing(job.name, firings[job.name] // common)
-                 for job in in_order(self.pipeline) if job.name in used]
+        order = [
+            Firing(job.name, firings[job.name] // common)
+            for job in in_order(self.pipeline)
+            if job.name in used
+        ]
         return Network(tuple(order), tuple(channels))
 
     def _channels(self) -> list[Channel]:
@@ -187,8 +199,13 @@ class _Solver:
         for job in self.pipeline.jobs.values():
             for port in job.inputs:
                 writers = self.writers[port.stream]
-                made = [(writer.name, next(out.produces for out in writer.outputs
-                                           if out.stream == port.stream)) for writer in writers]
+                made = [
+                    (
+                        writer.name,
+                        next(out.produces for out in writer.outputs if out.stream == port.stream),
+                    )
+                    for writer in writers
+                ]
                 if port.consumes is None or not made or any(n is None for _, n in made):
                     continue
                 buffer = self.pipeline.streams[port.stream].buffer
@@ -205,18 +222,28 @@ def check_balance(pipeline: Pipeline, items: Items, problems: Problems) -> None:
     balance = solve(pipeline)
     for found in balance.imbalances:
         starved = "" if found.starves.startswith("its") else f" while {found.starves} starves"
-        piled = ("its clock fires too often" if found.piles_up.startswith("its")
-                 else f"records pile up in {found.piles_up}")
-        problems.add(Diagnostic(
-            "imbalance", f"at job {found.job!r} {piled}{starved}",
-            items["jobs"][found.job].locate("from"), found="; ".join(found.trace),
-            hint="change `produces`, `consumes`, `every` or `rate` so that both are equal",
-        ))
+        piled = (
+            "its clock fires too often"
+            if found.piles_up.startswith("its")
+            else f"records pile up in {found.piles_up}"
+        )
+        problems.add(
+            Diagnostic(
+                "imbalance",
+                f"at job {found.job!r} {piled}{starved}",
+                items["jobs"][found.job].locate("from"),
+                found="; ".join(found.trace),
+                hint="change `produces`, `consumes`, `every` or `rate` so that both are equal",
+            )
+        )
     if balance.stuck is not None:
         stuck = balance.stuck
-        problems.add(Diagnostic(
-            "buffer-too-small",
-            f"with these buffers nothing can move after {stuck.fired} firings: {stuck.blocked}",
-            items["streams"][stuck.stuck].locate("buffer"), found="; ".join(stuck.trace),
-            hint=f"give {stuck.stuck!r} a buffer of {stuck.enough} records or more",
-        ))
+        problems.add(
+            Diagnostic(
+                "buffer-too-small",
+                f"with these buffers nothing can move after {stuck.fired} firings: {stuck.blocked}",
+                items["streams"][stuck.stuck].locate("buffer"),
+                found="; ".join(stuck.trace),
+                hint=f"give {stuck.stuck!r} a buffer of {stuck.enough} records or more",
+            )
+        )

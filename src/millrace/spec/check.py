@@ -108,20 +108,26 @@ def _streams(pipeline: Pipeline, names: Names, problems: Problems) -> None:
         item = names.items["streams"][name]
         if not writers[name] and not readers[name] and name not in letters:
             problems.error(
-                "dangling-stream", f"no job reads or writes the stream {name!r}", item.at,
+                "dangling-stream",
+                f"no job reads or writes the stream {name!r}",
+                item.at,
                 hint="name it in a job's `from:` or `to:`, or remove it",
             )
         elif stream.site is None:
             problems.error(
-                "no-site", f"where is the stream {name!r}? its jobs are at several sites", item.at,
+                "no-site",
+                f"where is the stream {name!r}? its jobs are at several sites",
+                item.at,
                 hint="add `site:` to the stream",
             )
         else:
             _carrier(stream, pipeline, item.locate("transport"), problems)
         if stream.transient and len(writers[name]) > 1:
             problems.error(
-                "transient-writers", f"the transient stream {name!r} has several writers",
-                item.locate("transient"), found=", ".join(job.name for job in writers[name]),
+                "transient-writers",
+                f"the transient stream {name!r} has several writers",
+                item.locate("transient"),
+                found=", ".join(job.name for job in writers[name]),
                 hint="a transient stream has one writer; make it durable",
             )
         _schemas(stream, pipeline, names, problems)
@@ -129,20 +135,24 @@ def _streams(pipeline: Pipeline, names: Names, problems: Problems) -> None:
 
 def _carrier(stream: Stream, pipeline: Pipeline, at: Location, problems: Problems) -> None:
     """A stream needs a broker of its transport at its site, unless it is direct."""
-    broker = pipeline.sites[stream.site].broker if stream.site in pipeline.sites else None
+    site = pipeline.sites.get(stream.site or "")
+    broker = site.broker if site is not None else None
     if stream.transport is Transport.ZMQ:
         return
     if broker is None:
         problems.error(
-            "no-broker", f"the site {stream.site!r} has no broker for the stream {stream.name!r}",
-            at, hint="add `broker: kafka` to the site, or `transport: zmq` to the stream",
+            "no-broker",
+            f"the site {stream.site!r} has no broker for the stream {stream.name!r}",
+            at,
+            hint="add `broker: kafka` to the site, or `transport: zmq` to the stream",
         )
     elif stream.transport is not None and broker.kind.value != stream.transport.value:
         problems.error(
             "wrong-broker",
             f"the stream {stream.name!r} is {stream.transport}, but the broker of "
             f"{stream.site!r} is {broker.kind}",
-            at, hint="change the stream's `transport:` or the site's `broker:`",
+            at,
+            hint="change the stream's `transport:` or the site's `broker:`",
         )
 
 
@@ -160,11 +170,17 @@ def _schemas(stream: Stream, pipeline: Pipeline, names: Names, problems: Problem
                 first = port.schema, here
             elif first[0] != port.schema:
                 related = ((first[1], "the other schema"),) if first[1] else ()
-                problems.add(Diagnostic(
-                    "two-schemas", f"the stream {stream.name!r} is written with two schemas", here,
-                    found=str(dict(port.schema)), expected=str(first[0]),
-                    hint="let the job write the same columns, or another stream", related=related,
-                ))
+                problems.add(
+                    Diagnostic(
+                        "two-schemas",
+                        f"the stream {stream.name!r} is written with two schemas",
+                        here,
+                        found=str(dict(port.schema)),
+                        expected=str(first[0]),
+                        hint="let the job write the same columns, or another stream",
+                        related=related,
+                    )
+                )
 
 
 def _pins(pipeline: Pipeline, names: Names, problems: Problems) -> None:
@@ -173,23 +189,31 @@ def _pins(pipeline: Pipeline, names: Names, problems: Problems) -> None:
         for core in job.pin:
             other = taken.setdefault((job.site, core), job.name)
             if other != job.name:
-                problems.add(Diagnostic(
-                    "core-taken",
-                    f"jobs {other!r} and {job.name!r} are both pinned to core {core} of "
-                    f"{job.site!r}",
-                    names.items["jobs"][job.name].locate("pin"),
-                    hint="pin one of them to another core",
-                    related=((names.items["jobs"][other].locate("pin"), "the other pin"),),
-                ))
+                problems.add(
+                    Diagnostic(
+                        "core-taken",
+                        f"jobs {other!r} and {job.name!r} are both pinned to core {core} of "
+                        f"{job.site!r}",
+                        names.items["jobs"][job.name].locate("pin"),
+                        hint="pin one of them to another core",
+                        related=((names.items["jobs"][other].locate("pin"), "the other pin"),),
+                    )
+                )
 
 
 def _tell_cycle(cycle: list[str], names: Names, problems: Problems) -> None:
     jobs = [name for index, name in enumerate(cycle) if index % 2 == 0]
     shown = cycle if len(cycle) <= 21 else [*cycle[:10], "...", *cycle[-10:]]
-    problems.add(Diagnostic(
-        "cycle", "these jobs feed each other in a circle: " + " -> ".join(shown),
-        names.items["jobs"][jobs[0]].locate("from"),
-        hint="remove one of these inputs",
-        related=tuple((names.items["jobs"][name].at, f"job {name}") for name in jobs[1:6]
-                      if name != jobs[0]),
-    ))
+    problems.add(
+        Diagnostic(
+            "cycle",
+            "these jobs feed each other in a circle: " + " -> ".join(shown),
+            names.items["jobs"][jobs[0]].locate("from"),
+            hint="remove one of these inputs",
+            related=tuple(
+                (names.items["jobs"][name].at, f"job {name}")
+                for name in jobs[1:6]
+                if name != jobs[0]
+            ),
+        )
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from millrace.errors import Problems
-from millrace.model.job import Emit, Job, Mode, Order
+from millrace.model.job import Emit, Input, Job, Mode, Order, Output
 from millrace.model.pipeline import Pipeline
 from millrace.model.quantity import Duration, Records
 from millrace.model.stream import Promise
@@ -23,27 +23,39 @@ def _kind(job: Job, item: Item, problems: Problems) -> None:
     given = [kind for kind in Job.KINDS if getattr(job, kind) is not None]
     if len(given) > 1:
         problems.error(
-            "two-kinds", f"job {job.name!r} says {' and '.join(given)}", item.locate(given[1]),
-            expected="one of " + ", ".join(Job.KINDS), hint="keep one, make the others jobs",
+            "two-kinds",
+            f"job {job.name!r} says {' and '.join(given)}",
+            item.locate(given[1]),
+            expected="one of " + ", ".join(Job.KINDS),
+            hint="keep one, make the others jobs",
         )
     elif not given:
         problems.error(
-            "no-kind", f"job {job.name!r} does not say what it does", item.at,
-            expected="one of " + ", ".join(Job.KINDS), hint='for a start: sql: "SELECT * FROM ..."',
+            "no-kind",
+            f"job {job.name!r} does not say what it does",
+            item.at,
+            expected="one of " + ", ".join(Job.KINDS),
+            hint='for a start: sql: "SELECT * FROM ..."',
         )
     elif given[0] in ("sql", "python", "map", "state") and not job.inputs:
         problems.error(
-            "no-input", f"job {job.name!r} ({given[0]}) reads no stream", item.at,
+            "no-input",
+            f"job {job.name!r} ({given[0]}) reads no stream",
+            item.at,
             hint="add `from: STREAM`",
         )
     elif given[0] == "generator" and not job.outputs:
         problems.error(
-            "no-output", f"the generator {job.name!r} writes no stream", item.at,
+            "no-output",
+            f"the generator {job.name!r} writes no stream",
+            item.at,
             hint="add `to: STREAM`",
         )
     elif not job.inputs and not job.outputs:
         problems.error(
-            "no-streams", f"job {job.name!r} neither reads nor writes a stream", item.at,
+            "no-streams",
+            f"job {job.name!r} neither reads nor writes a stream",
+            item.at,
             hint="add `from: STREAM` or `to: STREAM`",
         )
 
@@ -52,16 +64,21 @@ def _place(job: Job, pipeline: Pipeline, item: Item, problems: Problems) -> None
     site = pipeline.sites.get(job.site or "")
     if site is None:
         problems.error(
-            "no-site", f"where does job {job.name!r} run?", item.at,
-            expected="one of " + ", ".join(pipeline.sites), hint="add `site:` to the job",
+            "no-site",
+            f"where does job {job.name!r} run?",
+            item.at,
+            expected="one of " + ", ".join(pipeline.sites),
+            hint="add `site:` to the job",
         )
         return
     needs = job.needs
     if needs is not None and site.engine(needs) is None:
         has = ", ".join(engine.kind for engine in site.engines)
         problems.error(
-            "no-engine", f"job {job.name!r} needs {needs}, but site {site.name!r} has {has}",
-            item.locate("site"), hint=f"add `engine: {needs}` to the site, or move the job",
+            "no-engine",
+            f"job {job.name!r} needs {needs}, but site {site.name!r} has {has}",
+            item.locate("site"),
+            hint=f"add `engine: {needs}` to the site, or move the job",
         )
 
 
@@ -81,8 +98,10 @@ def _mode(job: Job, pipeline: Pipeline, item: Item, problems: Problems) -> None:
     for reason, holds in reasons.items():
         if holds:
             problems.error(
-                "no-real-time", f"job {job.name!r} can't be real-time: {reason}",
-                item.locate("mode"), hint="write `mode: auto` or `mode: micro-batch`",
+                "no-real-time",
+                f"job {job.name!r} can't be real-time: {reason}",
+                item.locate("mode"),
+                hint="write `mode: auto` or `mode: micro-batch`",
             )
 
 
@@ -114,21 +133,26 @@ def _zero(length: Duration | Records | None) -> bool:
 
 
 def _ports(job: Job, item: Item, problems: Problems) -> None:
-    for key, ports in (("from", job.inputs), ("to", job.outputs)):
+    sides: list[tuple[str, tuple[Input | Output, ...]]]
+    sides = [("from", job.inputs), ("to", job.outputs)]
+    for key, ports in sides:
         seen: set[str] = set()
         for index, port in enumerate(ports):
             name = port.alias or port.stream
             if name in seen:
                 problems.error(
-                    "port-twice", f"job {job.name!r} has {name!r} twice in `{key}:`",
-                    item.locate(key, index), hint="remove one, or give it another name with `as:`",
+                    "port-twice",
+                    f"job {job.name!r} has {name!r} twice in `{key}:`",
+                    item.locate(key, index),
+                    hint="remove one, or give it another name with `as:`",
                 )
             seen.add(name)
     constraints = job.generator.constraints if job.generator is not None else None
     for stream in constraints or {}:
         if stream not in job.writes:
             problems.error(
-                "unknown-stream", f"generator {job.name!r} has a constraint for {stream!r}, "
-                "which it does not write", item.locate("generator", "constraints", stream),
+                "unknown-stream",
+                f"generator {job.name!r} has a constraint for {stream!r}, which it does not write",
+                item.locate("generator", "constraints", stream),
                 hint="name it in `to:`, or remove the constraint",
             )

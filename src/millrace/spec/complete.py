@@ -1,4 +1,4 @@
-"""What a file leaves to be understood, filled in: the only site, a stream's place, its transport."""
+"""What a file leaves to be understood: the only site, a stream's place, its transport."""
 
 from __future__ import annotations
 

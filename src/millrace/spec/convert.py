@@ -54,8 +54,15 @@ class Converter:
     problems: Problems
     trace: dict[str, Origin] | None = None
 
-    def record(self, shape: Record, layers: Sequence[Layer], scope: Scope, path: str,
-               also: frozenset[str] = frozenset(), **known: Any) -> Any:
+    def record(
+        self,
+        shape: Record,
+        layers: Sequence[Layer],
+        scope: Scope,
+        path: str,
+        also: frozenset[str] = frozenset(),
+        **known: Any,
+    ) -> Any:
         """Return the declared thing, or FAILED when any of its fields is wrong.
 
         `also` are keys that may stand there though they are no fields; `known` are values of
@@ -82,8 +89,16 @@ class Converter:
         if isinstance(node.value, dict):
             return layer if node is layer.node else Layer(node, layer.origin)
         if shape.short is not None and node.value is not None:
-            return Layer(Node({shape.short: node}, node.file, node.line, node.column,
-                              {shape.short: (node.line, node.column)}), layer.origin)
+            return Layer(
+                Node(
+                    {shape.short: node},
+                    node.file,
+                    node.line,
+                    node.column,
+                    {shape.short: (node.line, node.column)},
+                ),
+                layer.origin,
+            )
         self._wrong(node, shape, path)
         return None
 
@@ -92,7 +107,10 @@ class Converter:
         for key in sorted(unknown):
             near = nearest(key, shape.keys)
             self.problems.error(
-                "unknown-key", f"{path} has no key {key!r}", node.key_at(key), nearest=near,
+                "unknown-key",
+                f"{path} has no key {key!r}",
+                node.key_at(key),
+                nearest=near,
                 expected=", ".join(shape.keys),
                 hint=f"did you mean {near!r}?" if near else "see `millrace schema`, or remove it",
             )
@@ -100,8 +118,9 @@ class Converter:
 
     def _field(self, item: Field, layers: Sequence[Layer], scope: Scope, path: str) -> Any:
         key = item.key
-        found = [Layer(layer.node.map[key], layer.origin) for layer in layers
-                 if key in layer.node.map]
+        found = [
+            Layer(layer.node.map[key], layer.origin) for layer in layers if key in layer.node.map
+        ]
         here = f"{path}.{key}"
         if not found or (found[0].node.value is None and not item.required):
             return self._missing(item, layers, here, found)
@@ -113,12 +132,16 @@ class Converter:
             self.trace[here] = Origin(value, found[0].node, found[0].origin, tuple(found[1:]))
         return value
 
-    def _missing(self, item: Field, layers: Sequence[Layer], here: str,
-                 found: Sequence[Layer]) -> Any:
+    def _missing(
+        self, item: Field, layers: Sequence[Layer], here: str, found: Sequence[Layer]
+    ) -> Any:
         if item.required:
             self.problems.error(
-                "missing-key", f"{here} is missing", layers[0].node.at if layers else None,
-                expected=expected(item.shape), hint=f"add `{item.key}:` ({item.doc})",
+                "missing-key",
+                f"{here} is missing",
+                layers[0].node.at if layers else None,
+                expected=expected(item.shape),
+                hint=f"add `{item.key}:` ({item.doc})",
             )
             return FAILED
         if self.trace is not None:
@@ -148,8 +171,10 @@ class Converter:
 
     def _several(self, of: Shape, node: Node, scope: Scope, path: str) -> Any:
         nodes = node.value if isinstance(node.value, list) else [node]
-        read = [self.read(of, item, scope, f"{path}[{index}]" if len(nodes) > 1 else path)
-                for index, item in enumerate(nodes)]
+        read = [
+            self.read(of, item, scope, f"{path}[{index}]" if len(nodes) > 1 else path)
+            for index, item in enumerate(nodes)
+        ]
         return FAILED if any(item is FAILED for item in read) else tuple(read)
 
     def _table(self, of: Shape, node: Node, scope: Scope, path: str) -> Any:
@@ -182,8 +207,13 @@ class Converter:
         if isinstance(shape, Text) and isinstance(node.value, int | float):
             hint = f'put it in quotes: "{node.value}"'
         self.problems.error(
-            "wrong-type", f"{path} can't be {node.describe()}", node.at,
-            found=node.describe(), expected=expected(shape), nearest=near, hint=hint,
+            "wrong-type",
+            f"{path} can't be {node.describe()}",
+            node.at,
+            found=node.describe(),
+            expected=expected(shape),
+            nearest=near,
+            hint=hint,
         )
         return FAILED
 
@@ -195,8 +225,11 @@ class Converter:
 
     def _secret(self, node: Node, path: str) -> None:
         self.problems.error(
-            "secret-in-file", f"{path} holds a secret", node.at,
-            expected="a reference", hint="write {secret: env:NAME} or {secret: file:PATH}",
+            "secret-in-file",
+            f"{path} holds a secret",
+            node.at,
+            expected="a reference",
+            hint="write {secret: env:NAME} or {secret: file:PATH}",
         )
 
 
@@ -205,6 +238,8 @@ class _Absent:
 
 
 _ABSENT: Final = _Absent()
+
+
 def _scalar(shape: Shape, value: Any) -> Any:
     """A bare value as its shape asks, or FAILED."""
     match shape:

@@ -106,8 +106,11 @@ class Assembler:
         place = default.at if default is not None and self.profile is None else None
         known = ", ".join(profiles) or "none"
         self.problems.error(
-            "unknown-profile", f"there is no profile {wanted!r}", place,
-            nearest=nearest(str(wanted), profiles), hint=f"the file's profiles: {known}",
+            "unknown-profile",
+            f"there is no profile {wanted!r}",
+            place,
+            nearest=nearest(str(wanted), profiles),
+            hint=f"the file's profiles: {known}",
         )
         return {}
 
@@ -145,10 +148,15 @@ class Assembler:
         first = self._places.setdefault((section, name), at)
         if first == at:
             return True
-        self.problems.add(Diagnostic(
-            "declared-twice", f"{name!r} of {section} is declared twice", at,
-            hint="remove one of them, or rename it", related=((first, "the first one"),),
-        ))
+        self.problems.add(
+            Diagnostic(
+                "declared-twice",
+                f"{name!r} of {section} is declared twice",
+                at,
+                hint="remove one of them, or rename it",
+                related=((first, "the first one"),),
+            )
+        )
         return False
 
     def _includes(self, top: dict[str, Node], source: Source, chain: tuple[Path, ...]) -> None:
@@ -160,52 +168,43 @@ class Assembler:
             if isinstance(node.value, str):
                 self._include(node, node.value, source, chain)
             else:
-                self.problems.error("wrong-type", "include takes file names", node.at,
-                                    found=node.describe(), expected="a path such as sites.yaml")
+                self.problems.error(
+                    "wrong-type",
+                    "include takes file names",
+                    node.at,
+                    found=node.describe(),
+                    expected="a path such as sites.yaml",
+                )
 
     def _include(self, node: Node, name: str, source: Source, chain: tuple[Path, ...]) -> None:
-        path = self._inside(node, name, source)
+        path = self.sources.included(name, source, node.at)
         if path is None:
             return
         here = (*chain, source.path.resolve()) if source.path else chain
         if path in here:
             self.problems.error(
-                "include-cycle", f"{name} includes itself, directly or by others", node.at,
-                found=" -> ".join(part.name for part in (*here[here.index(path):], path)),
+                "include-cycle",
+                f"{name} includes itself, directly or by others",
+                node.at,
+                found=" -> ".join(part.name for part in (*here[here.index(path) :], path)),
                 hint="remove one of these includes",
             )
             return
         if path in self._done:
             return
         self._done.add(path)
-        shown = str(PurePath(source.name).parent / name) if source.path else name
+        shown = str(PurePath(source.name).parent / name)
         included = self.sources.read(path, shown, node.at)
         tree = self.parse(included, self.problems) if included is not None else None
         if included is None or tree is None:
             return
-        top = self._map(tree, f"the included file {shown}",
-                        tuple(key for key in TOP_KEYS if key not in ("pipeline", "profile", "profiles")))
+        top = self._map(
+            tree,
+            f"the included file {shown}",
+            tuple(key for key in TOP_KEYS if key not in ("pipeline", "profile", "profiles")),
+        )
         self._content(top, "include")
         self._includes(top, included, here)
-
-    def _inside(self, node: Node, name: str, source: Source) -> Path | None:
-        if source.path is None:
-            self.problems.error("include", "a text without a file can't include files", node.at,
-                                hint="save it to a file first")
-            return None
-        try:
-            path = (source.path.parent / name).resolve()
-            inside = path.is_relative_to(self.sources.root.resolve())
-        except (OSError, ValueError, RuntimeError):
-            path, inside = source.path, False
-        if not inside:
-            self.problems.error(
-                "include-escape", f"{name!r} is outside the project's root", node.at,
-                expected="a path inside the folder that holds .git, millrace.toml or pyproject.toml",
-                hint="move the file into the project, or put millrace.toml into a folder above both",
-            )
-            return None
-        return path
 
     def _map(
         self, node: Node | None, what: str, keys: tuple[str, ...] | None = None
@@ -214,8 +213,13 @@ class Assembler:
         if node is None or node.value is None:
             return {}
         if not isinstance(node.value, dict):
-            self.problems.error("wrong-type", f"{what} must be a map", node.at,
-                                found=node.describe(), expected="a map (key: value)")
+            self.problems.error(
+                "wrong-type",
+                f"{what} must be a map",
+                node.at,
+                found=node.describe(),
+                expected="a map (key: value)",
+            )
             return {}
         known: dict[str, Node] = {}
         for key, value in node.value.items():
@@ -224,7 +228,10 @@ class Assembler:
                 continue
             near = nearest(key, keys)
             self.problems.error(
-                "unknown-key", f"{what} has no key {key!r}", node.key_at(key), nearest=near,
+                "unknown-key",
+                f"{what} has no key {key!r}",
+                node.key_at(key),
+                nearest=near,
                 expected=", ".join(keys),
                 hint=f"did you mean {near!r}?" if near else "remove it",
             )

@@ -99,8 +99,11 @@ class Expander:
             node = node.like({})
         if not isinstance(node.value, dict):
             self.problems.error(
-                "wrong-type", f"{entry.name!r} of {section} must be a map", node.at,
-                found=node.describe(), expected="a map (key: value)",
+                "wrong-type",
+                f"{entry.name!r} of {section} must be a map",
+                node.at,
+                found=node.describe(),
+                expected="a map (key: value)",
             )
             return True
         repeated = node.map.get("for")
@@ -109,7 +112,9 @@ class Expander:
             self.count += 1
             if self.count > MOST_ITEMS:
                 self.problems.error(
-                    "too-many", f"more than {MOST_ITEMS:,} things", entry.at,
+                    "too-many",
+                    f"more than {MOST_ITEMS:,} things",
+                    entry.at,
                     hint="shorten the lists that `for` goes over",
                 )
                 return False
@@ -122,19 +127,26 @@ class Expander:
         if name is None:
             return
         if not NAME.fullmatch(name):
-            self.problems.error("bad-name", f"{name!r} can't be a name", entry.at,
-                                expected=NAME_EXPECTED, hint="rename it")
+            self.problems.error(
+                "bad-name",
+                f"{name!r} can't be a name",
+                entry.at,
+                expected=NAME_EXPECTED,
+                hint="rename it",
+            )
             return
         if name in self.items[section]:
             self.problems.error(
-                "declared-twice", f"{name!r} of {section} is declared twice", entry.at,
+                "declared-twice",
+                f"{name!r} of {section} is declared twice",
+                entry.at,
                 hint="with `for`, the name must hold each variable: name-${{ variable }}",
             )
             return
-        layers = self._layers(section, node, scope, entry.at)
+        layers = self._layers(section, node, scope)
         self.items[section][name] = Item(section, name, entry.at, layers, scope)
 
-    def _layers(self, section: str, node: Node, scope: Scope, at: Location) -> tuple[Layer, ...]:
+    def _layers(self, section: str, node: Node, scope: Scope) -> tuple[Layer, ...]:
         own = Layer(node, "")
         defaults = self.document.defaults[section]
         if section not in ("streams", "jobs") or not self.document.groups:
@@ -152,19 +164,33 @@ class Expander:
     def _scopes(self, repeated: Node) -> Iterator[Scope]:
         """One scope per combination of the variables' values."""
         if not isinstance(repeated.value, dict) or not repeated.value:
-            self.problems.error("wrong-type", "`for` takes variables and their lists", repeated.at,
-                                found=repeated.describe(), expected="{edge: [north, south]}")
+            self.problems.error(
+                "wrong-type",
+                "`for` takes variables and their lists",
+                repeated.at,
+                found=repeated.describe(),
+                expected="{edge: [north, south]}",
+            )
             return
         lists: list[list[Any]] = []
         for name, node in repeated.value.items():
             if not name.isidentifier() or not name.isascii():
-                self.problems.error("bad-name", f"{name!r} can't be a variable",
-                                    repeated.key_at(name), expected="a word such as edge")
+                self.problems.error(
+                    "bad-name",
+                    f"{name!r} can't be a variable",
+                    repeated.key_at(name),
+                    expected="a word such as edge",
+                )
                 return
             listed = self.values.deep(node, self.scope)
             if not isinstance(listed, list):
-                self.problems.error("wrong-type", f"`for` needs a list for {name!r}", node.at,
-                                    found=node.describe(), expected="a list, or range(n)")
+                self.problems.error(
+                    "wrong-type",
+                    f"`for` needs a list for {name!r}",
+                    node.at,
+                    found=node.describe(),
+                    expected="a list, or range(n)",
+                )
                 return
             lists.append(listed)
         for combination in itertools.product(*lists):

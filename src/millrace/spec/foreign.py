@@ -22,8 +22,12 @@ def known_fields(
         if key not in keys:
             near = nearest(key, keys)
             problems.error(
-                "unknown-key", f"{what} has no field {key!r}", node.key_at(key), nearest=near,
-                expected=", ".join(keys), hint=f"did you mean {near!r}?" if near else "remove it",
+                "unknown-key",
+                f"{what} has no field {key!r}",
+                node.key_at(key),
+                nearest=near,
+                expected=", ".join(keys),
+                hint=f"did you mean {near!r}?" if near else "remove it",
             )
     for key in needed:
         if key not in node.value:
@@ -36,9 +40,7 @@ def as_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.@-]", "-", text).lstrip(".@-")[:200] or "_"
 
 
-def unsaid(
-    thing: Any, what: str, sayable: Mapping[str, Any], file_format: str
-) -> list[Diagnostic]:
+def unsaid(thing: Any, what: str, sayable: Mapping[str, Any], file_format: str) -> list[Diagnostic]:
     """Return a message for each field that a format can't say.
 
     `sayable` maps the fields it has to None, or to the one value that it stands for.
@@ -50,8 +52,10 @@ def unsaid(
             continue
         found.append(
             Diagnostic(
-                "not-sayable", f"{file_format} can't say `{key}` of {what}",
-                getattr(thing, "at", None), found=str(value)[:80],
+                "not-sayable",
+                f"{file_format} can't say `{key}` of {what}",
+                getattr(thing, "at", None),
+                found=str(value)[:80],
                 hint="export as native, or remove it",
             )
         )

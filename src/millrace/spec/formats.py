@@ -66,7 +66,7 @@ def parse_native(source: Source, problems: Problems) -> Node | None:
 
 
 def _json_as_yaml(text: str) -> str:
-    """JSON is YAML but for tabs, `\\/` and halved characters; lines stay as they are."""
+    """Bend what JSON has and YAML lacks: tabs, escaped slashes, halved characters."""
     try:
         json.loads(text)
     except (ValueError, RecursionError):

@@ -120,7 +120,10 @@ class _Loading:
         name = self._text(document.name, "pipeline", values, scope)
         if document.name is None:
             self.problems.error(
-                "missing-key", "the pipeline has no name", at, hint="add `pipeline: NAME` at the top"
+                "missing-key",
+                "the pipeline has no name",
+                at,
+                hint="add `pipeline: NAME` at the top",
             )
         described = self._text(document.description, "description", values, scope)
         complete_enough = all(len(things[section]) == len(items[section]) for section in SECTIONS)
@@ -152,8 +155,11 @@ class _Loading:
             return ""
         if not isinstance(done.value, str):
             self.problems.error(
-                "wrong-type", f"{what} must be a text", node.at,
-                found=done.describe(), expected="a text",
+                "wrong-type",
+                f"{what} must be a text",
+                node.at,
+                found=done.describe(),
+                expected="a text",
             )
             return ""
         return done.value

@@ -1,4 +1,4 @@
-"""One round of firings, played through: how full does each stream get?
+"""One round of firings, played through: how full each stream gets.
 
 The job furthest down the graph that can fire does, so that buffers stay small. With declared
 capacities a job also needs room for what it makes. Firing rates are fixed, so if one order of
@@ -144,10 +144,11 @@ class _Round:
         self.trace.append(f"{self.fired}. {job} fires: {fill}")
 
     def _touched(self, rank: int) -> set[int]:
-        """Jobs that may be able to fire now: itself, its readers, and writers that found no room."""
+        """Jobs that may fire now: itself, its readers, and writers that found no room."""
         again = {rank}
-        again.update(self.rank[self.network.channels[number].reader]
-                     for number, _ in self.writes[rank])
+        again.update(
+            self.rank[self.network.channels[number].reader] for number, _ in self.writes[rank]
+        )
         for number in self.reads[rank]:
             again.update(self.rank[name] for name, _ in self.network.channels[number].writers)
         return again
@@ -158,11 +159,19 @@ class _Round:
             for number, made in self.writes[rank]:
                 if self.left[rank] and self._room(number) < made:
                     channel = self.network.channels[number]
-                    blocked = (f"{self.network.order[rank].job} needs room for {made} in "
-                               f"{channel.stream}, which holds {self.held[number]} of "
-                               f"{channel.capacity}")
-                    return Occupancy(self.peaks, self.fired, channel.stream, blocked,
-                                     self._enough(channel.stream), tuple(self.trace))
+                    blocked = (
+                        f"{self.network.order[rank].job} needs room for {made} in "
+                        f"{channel.stream}, which holds {self.held[number]} of "
+                        f"{channel.capacity}"
+                    )
+                    return Occupancy(
+                        self.peaks,
+                        self.fired,
+                        channel.stream,
+                        blocked,
+                        self._enough(channel.stream),
+                        tuple(self.trace),
+                    )
         return Occupancy(self.peaks, self.fired)  # pragma: no cover - balanced rates run through
 
     def _enough(self, stream: str) -> int:

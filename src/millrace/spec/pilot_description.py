@@ -51,8 +51,12 @@ def native_of_pilots(node: Node, problems: Problems) -> Node | None:
         named = next((fields[key] for key in NAMES if key in fields), None)
         name = str(named.value) if named is not None else f"pilot-{number}"
         if name in pilots:
-            problems.error("declared-twice", f"two pilots are called {name!r}", item.at,
-                           hint="give each a `name`")
+            problems.error(
+                "declared-twice",
+                f"two pilots are called {name!r}",
+                item.at,
+                hint="give each a `name`",
+            )
             continue
         pilots[name] = _pilot(item, fields, problems)
         places[name] = (item.line, item.column)
@@ -64,8 +68,12 @@ def native_of_pilots(node: Node, problems: Problems) -> Node | None:
 def _pilot(item: Node, fields: dict[str, Node], problems: Problems) -> Node:
     pilot: dict[str, Any] = {}
     if "service_url" in fields and "resource" in fields:
-        problems.error("two-names", "service_url and resource are two names of one field",
-                       fields["resource"].at, hint="keep one of them")
+        problems.error(
+            "two-names",
+            "service_url and resource are two names of one field",
+            fields["resource"].at,
+            hint="keep one of them",
+        )
     for key, value in fields.items():
         if key in NAMES:
             continue

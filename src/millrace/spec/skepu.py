@@ -24,8 +24,14 @@ HOST: Final = {
 }
 STREAM_KEYS: Final = ("id", "model", "port", "encryption", "buffer_size", "transfer")
 TASK_KEYS: Final = (
-    "id", "host", "input_streams", "output_streams", "cores", "variants",
-    "output_buffer_size", "input_buffer_size",
+    "id",
+    "host",
+    "input_streams",
+    "output_streams",
+    "cores",
+    "variants",
+    "output_buffer_size",
+    "input_buffer_size",
 )
 VARIANT_KEYS: Final = ("id", "backend", "build", "default", BLOCK)
 BUILD_KEYS: Final = ("type", "source", "output", "flags")
@@ -56,8 +62,11 @@ def native_of_skepu(source: Source, sources: Sources, problems: Problems) -> Nod
 def _ids(node: Node | None) -> list[tuple[str, Node]]:
     """The members of a list that have an id."""
     items = node.value if node is not None and isinstance(node.value, list) else []
-    return [(item.map["id"].value, item) for item in items
-            if "id" in item.map and isinstance(item.map["id"].value, str)]
+    return [
+        (item.map["id"].value, item)
+        for item in items
+        if "id" in item.map and isinstance(item.map["id"].value, str)
+    ]
 
 
 def _pipelines(root: Node) -> list[Node]:
@@ -70,8 +79,14 @@ def _known(root: Node) -> dict[str, Any]:
     """What references may name: hosts with their properties, streams, constants."""
     known: dict[str, Any] = {}
     for name, host in _ids(_resources(root)):
-        known[name] = {"id": name, **{key: item.value for key, item in host.map.items()
-                                      if not isinstance(item.value, dict | list)}}
+        known[name] = {
+            "id": name,
+            **{
+                key: item.value
+                for key, item in host.map.items()
+                if not isinstance(item.value, dict | list)
+            },
+        }
     for part in _pipelines(root):
         known.update((name, {"id": name}) for name, _ in _ids(part.map.get("streams")))
         known.update(_constants(part))
@@ -88,8 +103,11 @@ def _resources(root: Node) -> Node | None:
 def _constants(node: Node | None) -> dict[str, Any]:
     if node is None:
         return {}
-    return {name: item.map["value"].value for name, item in _ids(node.map.get("constants"))
-            if "value" in item.map}
+    return {
+        name: item.map["value"].value
+        for name, item in _ids(node.map.get("constants"))
+        if "value" in item.map
+    }
 
 
 @dataclass(slots=True)
@@ -104,25 +122,39 @@ class _Translation:
     places: dict[tuple[str, str], Node] = field(default_factory=dict)
 
     def native(self, root: Node) -> Node | None:
-        fields = known_fields(root, "a workflow file", ("resources", "application", *INHERITED),
-                              self.problems)
+        fields = known_fields(
+            root, "a workflow file", ("resources", "application", *INHERITED), self.problems
+        )
         application = (fields or {}).get("application")
         for host in self._list(_resources(root), "hosts"):
             self._host(host)
         if application is None:
-            self.problems.error("missing-key", "the file has no application", root.at,
-                                hint="add `application { id: NAME workflow: [ ... ] }`")
+            self.problems.error(
+                "missing-key",
+                "the file has no application",
+                root.at,
+                hint="add `application { id: NAME workflow: [ ... ] }`",
+            )
             return None
-        top = known_fields(application, "an application",
-                           ("id", "constants", "workflow", BLOCK, *INHERITED), self.problems,
-                           ("id", "workflow")) or {}
+        top = (
+            known_fields(
+                application,
+                "an application",
+                ("id", "constants", "workflow", BLOCK, *INHERITED),
+                self.problems,
+                ("id", "workflow"),
+            )
+            or {}
+        )
         for pipeline in self._list(top.get("workflow"), "workflow"):
             self._pipeline(pipeline, [application, root])
         native = root.like({"pipeline": top.get("id"), "groups": self.groups})
         for section in ("sites", "streams", "jobs"):
             things: dict[str, Node] = getattr(self, section)
-            keys = {name: (self.places[section, name].line, self.places[section, name].column)
-                    for name in things}
+            keys = {
+                name: (self.places[section, name].line, self.places[section, name].column)
+                for name in things
+            }
             native.map[section] = Node(dict(things), root.file, root.line, root.column, keys)
         return native
 
@@ -139,14 +171,25 @@ class _Translation:
         named = node.map.get("id")
         if named is None or not isinstance(named.value, str):
             at = named.at if named is not None else node.at
-            self.problems.error("missing-key", f"one of the {section} has no id", at,
-                                expected="a word", hint="add `id: NAME`")
+            self.problems.error(
+                "missing-key",
+                f"one of the {section} has no id",
+                at,
+                expected="a word",
+                hint="add `id: NAME`",
+            )
             return None
         first = self.places.setdefault((section, named.value), named)
         if first is not named:
-            self.problems.add(Diagnostic(
-                "declared-twice", f"two {section} are called {named.value!r}", named.at,
-                hint="rename one of them", related=((first.at, "the first one"),)))
+            self.problems.add(
+                Diagnostic(
+                    "declared-twice",
+                    f"two {section} are called {named.value!r}",
+                    named.at,
+                    hint="rename one of them",
+                    related=((first.at, "the first one"),),
+                )
+            )
             return None
         return named.value
 
@@ -185,8 +228,10 @@ class _Translation:
         if fields is None or name is None:
             return
         stream: dict[str, Any] = {"group": group, "format": "raw"}
-        for key, into, words in (("model", "transport", MODELS),
-                                 ("encryption", "encryption", ENCRYPTIONS)):
+        for key, into, words in (
+            ("model", "transport", MODELS),
+            ("encryption", "encryption", ENCRYPTIONS),
+        ):
             value = _inherited(key, node, scopes)
             if value is not None:
                 stream[into] = self._word(value, key, words)
@@ -202,8 +247,12 @@ class _Translation:
     def _word(self, node: Node, key: str, words: dict[str, str]) -> Node:
         if node.value in words:
             return node.like(words[node.value])
-        self.problems.error("wrong-type", f"{key} can't be {node.describe()}", node.at,
-                            expected="one of " + ", ".join(words))
+        self.problems.error(
+            "wrong-type",
+            f"{key} can't be {node.describe()}",
+            node.at,
+            expected="one of " + ", ".join(words),
+        )
         return node
 
     def _task(self, node: Node, group: str, scopes: list[Node]) -> None:
@@ -217,9 +266,11 @@ class _Translation:
         for key, into in (("input_streams", "from"), ("output_streams", "to")):
             if key in fields:
                 job[into] = [_named(item) for item in self._list(fields[key], key)]
-        sizes = {into: size for key, into in (("input_buffer_size", "input"),
-                                              ("output_buffer_size", "output"))
-                 if (size := _inherited(key, node, scopes)) is not None}
+        sizes = {
+            into: size
+            for key, into in (("input_buffer_size", "input"), ("output_buffer_size", "output"))
+            if (size := _inherited(key, node, scopes)) is not None
+        }
         if sizes:
             job["buffers"] = sizes
         if "cores" in fields:
@@ -233,8 +284,9 @@ class _Translation:
         fields = known_fields(node, "a variant", VARIANT_KEYS, self.problems, ("id",))
         if fields is None or "id" not in fields:
             return None
-        variant: dict[str, Any] = {key: fields[key] for key in ("backend", "default")
-                                   if key in fields}
+        variant: dict[str, Any] = {
+            key: fields[key] for key in ("backend", "default") if key in fields
+        }
         if BLOCK in fields:
             variant["kind"] = fields[BLOCK]
         if "build" in fields:
@@ -251,7 +303,7 @@ def _inherited(key: str, node: Node, scopes: list[Node]) -> Node | None:
 
 def _named(node: Node) -> Node:
     """A reference to a host or stream as its name."""
-    return node.map["id"] if "id" in node.map else node
+    return node.map.get("id", node)
 
 
 def _cores(value: Any) -> Any:

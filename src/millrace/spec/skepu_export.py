@@ -16,10 +16,26 @@ from millrace.spec.foreign import unsaid
 from millrace.spec.skepu import ENCRYPTIONS, HOST, MODELS
 
 _SITE: Final = {"host": None, "engine": "process", "cores": None, "toolchain": None}
-_STREAM: Final = {"group": None, "site": None, "transport": "zmq", "format": "raw", "port": None,
-                  "encryption": None, "buffer": None, "transfer": None}
-_JOB: Final = {"group": None, "site": None, "from": None, "to": None, "process": {}, "pin": None,
-               "variants": None, "buffers": None}
+_STREAM: Final = {
+    "group": None,
+    "site": None,
+    "transport": "zmq",
+    "format": "raw",
+    "port": None,
+    "encryption": None,
+    "buffer": None,
+    "transfer": None,
+}
+_JOB: Final[dict[str, Any]] = {
+    "group": None,
+    "site": None,
+    "from": None,
+    "to": None,
+    "process": {},
+    "pin": None,
+    "variants": None,
+    "buffers": None,
+}
 
 
 def skepu_of(pipeline: Pipeline) -> str:
@@ -31,10 +47,9 @@ def skepu_of(pipeline: Pipeline) -> str:
     for site in pipeline.sites.values():
         lines += _block("    ", "", _host(site))
     lines += ["  ]", "}", "application {", f"  id: {_text(pipeline.name)}", "  workflow: ["]
-    groups = dict.fromkeys(
-        str(thing.group) for thing in (*pipeline.streams.values(), *pipeline.jobs.values())
-    )
-    for group in groups:
+    groups = [stream.group for stream in pipeline.streams.values()]
+    groups += [job.group for job in pipeline.jobs.values()]
+    for group in dict.fromkeys(str(name) for name in groups):
         lines += ["    pipeline {", f"      id: {_text(group)}", "      streams: ["]
         for stream in pipeline.streams.values():
             if stream.group == group:
@@ -48,21 +63,38 @@ def skepu_of(pipeline: Pipeline) -> str:
 
 
 def _unsaid(pipeline: Pipeline) -> list[Diagnostic]:
-    told = [Diagnostic("not-sayable", f"SkePU-Streaming can't say the pilot {name!r}")
-            for name in pipeline.pilots]
+    told = [
+        Diagnostic("not-sayable", f"SkePU-Streaming can't say the pilot {name!r}")
+        for name in pipeline.pilots
+    ]
     if pipeline.description:
         told.append(Diagnostic("not-sayable", "SkePU-Streaming can't say a description"))
-    for kind, things, said in (("site", pipeline.sites, _SITE), ("stream", pipeline.streams, _STREAM),
-                               ("job", pipeline.jobs, _JOB)):
+    for kind, things, said in (
+        ("site", pipeline.sites, _SITE),
+        ("stream", pipeline.streams, _STREAM),
+        ("job", pipeline.jobs, _JOB),
+    ):
         for name, thing in things.items():
             told += unsaid(thing, f"{kind} {name!r}", said, "SkePU-Streaming")
     for kind, groups in (("stream", pipeline.streams), ("job", pipeline.jobs)):
         for name, item in groups.items():
             told += _needed(item, f"{kind} {name!r}")
+    told += [
+        _cannot(f"{kind} {name!r}", "references are words", "rename it", thing.at)
+        for kind, things in (("site", pipeline.sites), ("stream", pipeline.streams))
+        for name, thing in things.items()
+        if not name.isidentifier()
+    ]
     for name, site in pipeline.sites.items():
         if "engine" not in (fields := written(site)) or fields["engine"] != "process":
-            told.append(_cannot(f"site {name!r}", "sites only run processes",
-                                "give it `engine: process`", site.at))
+            told.append(
+                _cannot(
+                    f"site {name!r}",
+                    "sites only run processes",
+                    "give it `engine: process`",
+                    site.at,
+                )
+            )
     return told
 
 
@@ -70,8 +102,9 @@ def _needed(thing: Stream | Job, what: str) -> list[Diagnostic]:
     """What the format has no word to leave out."""
     told = []
     if thing.group is None:
-        told.append(_cannot(what, "everything belongs to a pipeline block", "give it a `group:`",
-                            thing.at))
+        told.append(
+            _cannot(what, "everything belongs to a pipeline block", "give it a `group:`", thing.at)
+        )
     if isinstance(thing, Stream):
         if thing.transport is None or thing.transport.value not in MODELS.values():
             told.append(_cannot(what, "streams are direct", "use `transport: zmq`", thing.at))
@@ -85,8 +118,12 @@ def _needed(thing: Stream | Job, what: str) -> list[Diagnostic]:
     for port in (*thing.inputs, *thing.outputs):
         told += unsaid(port, f"a port of {what}", {"stream": None}, "SkePU-Streaming")
     for name, variant in (thing.variants or {}).items():
-        told += unsaid(variant, f"variant {name!r} of {what}",
-                       dict.fromkeys(("kind", "backend", "build", "default")), "SkePU-Streaming")
+        told += unsaid(
+            variant,
+            f"variant {name!r} of {what}",
+            dict.fromkeys(("kind", "backend", "build", "default")),
+            "SkePU-Streaming",
+        )
     return told
 
 
@@ -110,8 +147,12 @@ def _host(site: Site) -> dict[str, Any]:
 
 def _stream(stream: Stream) -> dict[str, Any]:
     names = {ours: theirs for theirs, ours in ENCRYPTIONS.items()}
-    fields: dict[str, Any] = {"id": stream.name, "model": "TCP", "port": stream.port,
-                              "encryption": names[stream.encryption.value]}
+    fields: dict[str, Any] = {
+        "id": stream.name,
+        "model": "TCP",
+        "port": stream.port,
+        "encryption": names[stream.encryption.value],
+    }
     if stream.buffer is not None:
         fields["buffer_size"] = str(stream.buffer)
     fields["transfer"] = stream.transfer
@@ -126,10 +167,10 @@ def _task(job: Job) -> dict[str, Any]:
         task["output_streams"] = [Reference(name) for name in job.writes]
     if job.pin:
         task["cores"] = ",".join(str(core) for core in job.pin)
-    for key, size in (("input_buffer_size", job.buffers and job.buffers.input),
-                      ("output_buffer_size", job.buffers and job.buffers.output)):
-        if size is not None:
-            task[key] = size.count
+    if job.buffers is not None and job.buffers.input is not None:
+        task["input_buffer_size"] = job.buffers.input.count
+    if job.buffers is not None and job.buffers.output is not None:
+        task["output_buffer_size"] = job.buffers.output.count
     if job.variants:
         task["variants"] = [_variant(name, variant) for name, variant in job.variants.items()]
     return task

@@ -6,7 +6,7 @@ Over JSON it has #include, C and C++ comments, bare keys and words, optional com
 
 from __future__ import annotations
 
-import ast
+import json
 from functools import cache
 from typing import Any, Final
 
@@ -23,9 +23,8 @@ start: "{" items "}" | items
 items: (item ","?)*
 item: include | pair | block
 include: "#include" STRING
-pair: key ":" value
-block: key "{" items "}"
-key: NAME | STRING
+pair: (NAME | STRING) ":" value
+block: NAME "{" items "}"
 ?value: object | list | sum
 object: "{" items "}"
 list: "[" (element ","?)* "]"
@@ -59,6 +58,8 @@ class Tree(lark.Tree[lark.Token]):
     Its depth is known as it is made, bottom up, so that nothing recurses into a file that is
     nested too deep.
     """
+
+    depth: int
 
     def __init__(self, data: str, children: list[Any], meta: Any = None) -> None:
         super().__init__(data, children, meta)
@@ -95,8 +96,8 @@ class _TooDeepError(Exception):
 def unquoted(token: str) -> str:
     """Return the text of a quoted string."""
     try:
-        return str(ast.literal_eval(token))
-    except (ValueError, SyntaxError):
+        return str(json.loads(token, strict=False))
+    except ValueError:
         return token[1:-1]
 
 
@@ -108,8 +109,12 @@ def _parser() -> lark.Lark:
 def parse(source: Source, problems: Problems) -> Tree | None:
     """Read a file; None, with a problem, where it is not well formed."""
     if len(source.text) > MOST_BYTES:
-        problems.error("too-large", f"{source.name} has {len(source.text):,} characters",
-                       Location(source.name), expected=f"at most {MOST_BYTES:,}")
+        problems.error(
+            "too-large",
+            f"{source.name} has {len(source.text):,} characters",
+            Location(source.name),
+            expected=f"at most {MOST_BYTES:,}",
+        )
         return None
     try:
         tree = _parser().parse(source.text)
@@ -132,8 +137,24 @@ def _syntax(error: lark.UnexpectedInput, source: Source) -> Diagnostic:
     else:
         text = source.text.split("\n")[line - 1][column - 1 : column + 19] if line else ""
         found, hint = repr(str(token) if token is not None else text), "see the line shown"
-    names = {"LBRACE": "{", "RBRACE": "}", "LSQB": "[", "RSQB": "]", "COLON": ":", "COMMA": ",",
-             "NAME": "a name", "STRING": "a text", "NUMBER": "a number", "REFERENCE": "$reference"}
+    names = {
+        "LBRACE": "{",
+        "RBRACE": "}",
+        "LSQB": "[",
+        "RSQB": "]",
+        "COLON": ":",
+        "COMMA": ",",
+        "NAME": "a name",
+        "STRING": "a text",
+        "NUMBER": "a number",
+        "REFERENCE": "$reference",
+    }
     expected = ", ".join(names[name] for name in wanted if name in names)
-    return Diagnostic("syntax", f"not well-formed: {found} can't stand here",
-                      Location(source.name, line, column), found=found, expected=expected, hint=hint)
+    return Diagnostic(
+        "syntax",
+        f"not well-formed: {found} can't stand here",
+        Location(source.name, line, column),
+        found=found,
+        expected=expected,
+        hint=hint,
+    )

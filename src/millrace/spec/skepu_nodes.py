@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any, Final
@@ -40,8 +40,9 @@ class Builder:
         places: dict[str, tuple[int, int]] = {}
         for key, node, at in self._entries(tree, source):
             if key in values:
-                self.problems.error("duplicate-key", f"the key {key!r} stands twice", at,
-                                    hint="remove one of them")
+                self.problems.error(
+                    "duplicate-key", f"the key {key!r} stands twice", at, hint="remove one of them"
+                )
                 continue
             values[key] = node
             places[key] = (at.line, at.column)
@@ -75,28 +76,23 @@ class Builder:
         if included is None:
             return
         inner, tree = included
-        chain, self._chain = self._chain, (*self._chain, inner.path.resolve() if inner.path else Path())
+        chain, self._chain = (
+            self._chain,
+            (*self._chain, inner.path.resolve() if inner.path else Path()),
+        )
         try:
             yield from self._entries(tree, inner)
         finally:
             self._chain = chain
 
     def _included(self, name: str, source: Source, at: Location) -> tuple[Source, Tree] | None:
-        if source.path is None:
-            self.problems.error("include", "a text without a file can't include files", at,
-                                hint="save it to a file first")
-            return None
-        try:
-            path = (source.path.parent / name).resolve()
-        except (OSError, ValueError, RuntimeError):
-            path = Path("/")
-        if not path.is_relative_to(self.sources.root.resolve()):
-            self.problems.error("include-escape", f"{name!r} is outside the project's root", at,
-                                hint="move the file into the project")
+        path = self.sources.included(name, source, at)
+        if path is None or source.path is None:
             return None
         if path in (*self._chain, source.path.resolve()):
-            self.problems.error("include-cycle", f"{name} includes itself", at,
-                                hint="remove one of these includes")
+            self.problems.error(
+                "include-cycle", f"{name} includes itself", at, hint="remove one of these includes"
+            )
             return None
         shown = str(PurePath(source.name).parent / name)
         inner = self.sources.read(path, shown, at)
@@ -153,10 +149,14 @@ class Builder:
             return 0
         except (TypeError, OverflowError):
             value = None
-        if value is None or (isinstance(value, str) and len(value) > MOST_WORD):
+        if value is None or _too_large(value):
             shown = " and ".join(str(part)[:20] for part in parts)
-            self.problems.error("expression", f"can't {tree.kind} {shown}", place.at,
-                                expected="two numbers, or two texts to add")
+            self.problems.error(
+                "expression",
+                f"can't {tree.kind} {shown}",
+                place.at,
+                expected="two numbers, or two texts to add",
+            )
             return 0
         return value
 
@@ -168,8 +168,17 @@ class Unknown:
     name: str
 
 
+def _too_large(value: Any) -> bool:
+    return len(value) > MOST_WORD if isinstance(value, str) else abs(value) >= 2**63
+
+
 _WORDS: Final[dict[str, Any]] = {
-    "true": True, "True": True, "false": False, "False": False, "null": None, "None": None,
+    "true": True,
+    "True": True,
+    "false": False,
+    "False": False,
+    "null": None,
+    "None": None,
 }
 
 
@@ -190,7 +199,7 @@ def _divide(left: Any, right: Any) -> Any:
     return int(exact) if exact.is_integer() and isinstance(left, int) else exact
 
 
-_OPERATIONS: Final = {
+_OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "add": _add,
     "subtract": lambda a, b: _number(a) - _number(b),
     "multiply": lambda a, b: _number(a) * _number(b),
@@ -200,9 +209,8 @@ _OPERATIONS: Final = {
 }
 
 
-def _key(tree: Tree) -> str:
-    token = str(tree.parts[0])
-    return unquoted(token) if token.startswith('"') else token
+def _key(token: str) -> str:
+    return unquoted(token) if token.startswith('"') else str(token)
 
 
 def tell_unknown(node: Node, known: dict[str, Any], problems: Problems) -> None:
@@ -213,10 +221,15 @@ def tell_unknown(node: Node, known: dict[str, Any], problems: Problems) -> None:
     elif isinstance(node.value, list):
         for item in node.value:
             tell_unknown(item, known, problems)
-    elif isinstance(node.value, Unknown):
-        near = nearest(node.value.name, known)
+        return
+    unknown: Any = node.value
+    if isinstance(unknown, Unknown):
+        near = nearest(unknown.name, known)
         problems.error(
-            "unknown-reference", f"${node.value.name} refers to nothing", node.at, nearest=near,
+            "unknown-reference",
+            f"${unknown.name} refers to nothing",
+            node.at,
+            nearest=near,
             expected="the id of a constant, a host or a stream",
             hint=f"did you mean ${near}?" if near else "declare it, or correct the name",
         )

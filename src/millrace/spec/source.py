@@ -57,6 +57,32 @@ class Sources:
         text = decode(data, name, self.problems)
         return None if text is None else self.take(Source(name, text, path))
 
+    def included(self, name: str, source: Source, at: Location) -> Path | None:
+        """Return the path that a file includes, if it is inside the root."""
+        if source.path is None:
+            self.problems.error(
+                "include",
+                "a text without a file can't include files",
+                at,
+                hint="save it to a file first",
+            )
+            return None
+        try:
+            path = (source.path.parent / name).resolve()
+            inside = path.is_relative_to(self.root.resolve())
+        except (OSError, ValueError, RuntimeError):
+            inside = False
+        if inside:
+            return path
+        self.problems.error(
+            "include-escape",
+            f"{name!r} is outside the project's root",
+            at,
+            expected="a path inside the folder with .git, millrace.toml or pyproject.toml",
+            hint="move the file into the project, or put millrace.toml into a folder above both",
+        )
+        return None
+
     def _too_large(self, name: str, size: int, at: Location) -> None:
         self.problems.error(
             "too-large",
@@ -69,7 +95,10 @@ class Sources:
     def _unreadable(self, name: str, error: Exception, at: Location) -> None:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         self.problems.error(
-            "unreadable", f"{name} can't be read: {reason}", at, hint="check the path and its rights"
+            "unreadable",
+            f"{name} can't be read: {reason}",
+            at,
+            hint="check the path and its rights",
         )
 
 

@@ -77,10 +77,15 @@ def _unique(jobs: list[_SpeckJob], problems: Problems) -> None:
         named = job.node.map["job_name"]
         other = first.setdefault(job.texts["job_name"], named)
         if other is not named:
-            problems.add(Diagnostic(
-                "declared-twice", f"two jobs are called {named.value!r}", named.at,
-                hint="job_name must be unique", related=((other.at, "the first one"),),
-            ))
+            problems.add(
+                Diagnostic(
+                    "declared-twice",
+                    f"two jobs are called {named.value!r}",
+                    named.at,
+                    hint="job_name must be unique",
+                    related=((other.at, "the first one"),),
+                )
+            )
 
 
 def _read(node: Node, problems: Problems) -> _SpeckJob | None:
@@ -92,12 +97,21 @@ def _read(node: Node, problems: Problems) -> _SpeckJob | None:
         if isinstance(value.value, str) and value.value:
             texts[key] = value.value
         else:
-            problems.error("wrong-type", f"{key} must be a text", value.at, found=value.describe(),
-                           hint=f'put it in quotes: "{value.value}"')
+            problems.error(
+                "wrong-type",
+                f"{key} must be a text",
+                value.at,
+                found=value.describe(),
+                hint=f'put it in quotes: "{value.value}"',
+            )
     addresses = [
         _address(fields[key], texts[key], kinds, problems)
-        for key, kinds in (("spe_address", _ENGINES), ("source_broker", _BROKERS),
-                           ("sink_broker", _BROKERS)) if key in texts
+        for key, kinds in (
+            ("spe_address", _ENGINES),
+            ("source_broker", _BROKERS),
+            ("sink_broker", _BROKERS),
+        )
+        if key in texts
     ]
     known = [address for address in addresses if address is not None]
     if len(known) < 3 or len(texts) < len(FIELDS):
@@ -105,16 +119,18 @@ def _read(node: Node, problems: Problems) -> _SpeckJob | None:
     return _SpeckJob(node, texts, *known)
 
 
-def _address(
-    node: Node, text: str, kinds: dict[str, str], problems: Problems
-) -> Address | None:
+def _address(node: Node, text: str, kinds: dict[str, str], problems: Problems) -> Address | None:
     match = _ADDRESS.fullmatch(text)
     if match is None or match[1] not in kinds:
         schemes = ", ".join(f"{scheme}://" for scheme in kinds)
-        problems.error("bad-address", f"{text!r} is not an address", node.at,
-                       expected=f"scheme://host:port with one of {schemes}",
-                       hint="for example " + ("http://10.0.0.7:8081/" if "http" in kinds
-                                              else "tcp://10.0.0.7:1883"))
+        problems.error(
+            "bad-address",
+            f"{text!r} is not an address",
+            node.at,
+            expected=f"scheme://host:port with one of {schemes}",
+            hint="for example "
+            + ("http://10.0.0.7:8081/" if "http" in kinds else "tcp://10.0.0.7:1883"),
+        )
         return None
     return Address(match[2].strip("[]"), int(match[3]), kinds[match[1]], text)
 
@@ -155,10 +171,14 @@ class _Translation:
         sites: dict[str, Any] = {}
         for address in self.engines.values():
             sites.setdefault(self.site(address), {})["engine"] = {
-                "kind": address.kind, "address": address.text}
+                "kind": address.kind,
+                "address": address.text,
+            }
         for address in self.brokers.values():
             sites.setdefault(self.site(address), {"engine": []})["broker"] = {
-                "kind": address.kind, "address": address.text}
+                "kind": address.kind,
+                "address": address.text,
+            }
         streams: dict[str, Any] = {}
         jobs: dict[str, Any] = {}
         places: dict[str, tuple[int, int]] = {}
@@ -168,24 +188,26 @@ class _Translation:
             sink = self._stream(streams, job, "sink_topic", job.sink)
             field = job.node.map["job_name"]
             places[name] = (field.line, field.column)
-            jobs[name] = job.node.like({
-                "site": job.node.map["spe_address"].like(self.site(job.engine)),
-                "engine": job.engine.kind,
-                "from": job.node.map["source_topic"].like(source),
-                "to": job.node.map["sink_topic"].like(sink),
-                "jar": {"path": job.node.map["job_path"], "entry": job.node.map["entry_class"]},
-            })
+            jobs[name] = job.node.like(
+                {
+                    "site": job.node.map["spe_address"].like(self.site(job.engine)),
+                    "engine": job.engine.kind,
+                    "from": job.node.map["source_topic"].like(source),
+                    "to": job.node.map["sink_topic"].like(sink),
+                    "jar": {"path": job.node.map["job_path"], "entry": job.node.map["entry_class"]},
+                }
+            )
         native = node.like({"pipeline": NAME, "sites": sites, "streams": streams})
         native.map["jobs"] = Node(jobs, node.file, node.line, node.column, places)
         return native
 
-    def _stream(
-        self, streams: dict[str, Any], job: _SpeckJob, key: str, broker: Address
-    ) -> str:
+    def _stream(self, streams: dict[str, Any], job: _SpeckJob, key: str, broker: Address) -> str:
         topic = job.texts[key]
         name = self.stream(topic, broker)
-        streams[name] = job.node.map[key].like(
-            {"site": self.site(broker), "topic": topic, "format": "raw"})
+        fields = {"site": self.site(broker), "format": "raw"}
+        if name != topic:
+            fields["topic"] = topic
+        streams[name] = job.node.map[key].like(fields)
         return name
 
 
@@ -194,8 +216,9 @@ def speck_of(pipeline: Pipeline) -> dict[str, Any]:
     told: list[Diagnostic] = []
     if pipeline.description:
         told.append(Diagnostic("not-sayable", "SpecK can't say a pipeline's description"))
-    for name in pipeline.pilots:
-        told.append(Diagnostic("not-sayable", f"SpecK can't say the pilot {name!r}"))
+    told += [
+        Diagnostic("not-sayable", f"SpecK can't say the pilot {name!r}") for name in pipeline.pilots
+    ]
     for site in pipeline.sites.values():
         told += unsaid(site, f"site {site.name!r}", {"engine": None, "broker": None}, "SpecK")
         told += _unsaid_parts(site)
@@ -203,9 +226,14 @@ def speck_of(pipeline: Pipeline) -> dict[str, Any]:
         said = {"site": None, "transport": None, "topic": None, "format": "raw"}
         told += unsaid(stream, f"stream {stream.name!r}", said, "SpecK")
         if stream.format.value != "raw":
-            told.append(Diagnostic(
-                "not-sayable", f"SpecK knows no formats: stream {stream.name!r} is {stream.format}",
-                stream.at, hint="set `format: raw`"))
+            told.append(
+                Diagnostic(
+                    "not-sayable",
+                    f"SpecK knows no formats: stream {stream.name!r} is {stream.format}",
+                    stream.at,
+                    hint="set `format: raw`",
+                )
+            )
     jobs = [_speck_job(job, pipeline, told) for job in pipeline.jobs.values()]
     if told:
         raise ExportError(list(dict.fromkeys(told)))
@@ -216,8 +244,9 @@ def _unsaid_parts(site: Site) -> list[Diagnostic]:
     told = []
     parts = [("an engine", engine) for engine in site.engines] if site.engines else []
     for what, part in [*parts, *([("a broker", site.broker)] if site.broker else [])]:
-        told += unsaid(part, f"{what} of site {site.name!r}", {"kind": None, "address": None},
-                       "SpecK")
+        told += unsaid(
+            part, f"{what} of site {site.name!r}", {"kind": None, "address": None}, "SpecK"
+        )
     return told
 
 
@@ -239,16 +268,16 @@ def _speck_job(job: Job, pipeline: Pipeline, told: list[Diagnostic]) -> dict[str
     source, sink = pipeline.streams[job.reads[0]], pipeline.streams[job.writes[0]]
     for port in (*job.inputs, *job.outputs):
         told += unsaid(port, f"a port of {what}", {"stream": None}, "SpecK")
-    needs = job.needs
-    engine = pipeline.sites[job.site or ""].engine(needs) if needs else None
     addresses = [
-        engine.address if engine else None,
+        _engine_address(job, pipeline),
         _broker_address(source, pipeline),
         _broker_address(sink, pipeline),
     ]
     if not all(addresses):
-        tell("SpecK needs the address of its engine and of both brokers",
-             "attach them: `engine: {kind: flink, address: ...}`, `broker: {address: ...}`")
+        tell(
+            "SpecK needs the address of its engine and of both brokers",
+            "attach them: `engine: {kind: flink, address: ...}`, `broker: {address: ...}`",
+        )
     spe, source_broker, sink_broker = (address or "" for address in addresses)
     jar = job.jar
     return {
@@ -261,6 +290,11 @@ def _speck_job(job: Job, pipeline: Pipeline, told: list[Diagnostic]) -> dict[str
         "entry_class": (jar.entry if jar else None) or "",
         "job_path": jar.path if jar else "",
     }
+
+
+def _engine_address(job: Job, pipeline: Pipeline) -> str | None:
+    engine = pipeline.sites[job.site or ""].engine(job.needs) if job.needs else None
+    return engine.address if engine is not None else None
 
 
 def _broker_address(stream: Stream, pipeline: Pipeline) -> str | None:

@@ -8,7 +8,7 @@ from them is faster too. The only module that imports yaml.
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import yaml
 from yaml.events import (
@@ -99,8 +99,12 @@ class _Builder:
         get(), get()  # the stream's start, then the document's or the stream's end
         event = get()
         if event is None:
-            self._fail("empty", "the file is empty", Location(self.file),
-                       hint="a pipeline file starts with `pipeline: NAME`")
+            self._fail(
+                "empty",
+                "the file is empty",
+                Location(self.file),
+                hint="a pipeline file starts with `pipeline: NAME`",
+            )
         while True:
             self._take(event)
             if not self.stack:
@@ -109,8 +113,12 @@ class _Builder:
         get()  # the document's end
         after = get()
         if after is not None and not isinstance(after, yaml.StreamEndEvent):
-            self._fail("syntax", "a second document starts here", self._at(after),
-                       hint="put one pipeline in a file; `---` may only stand at its top")
+            self._fail(
+                "syntax",
+                "a second document starts here",
+                self._at(after),
+                hint="put one pipeline in a file; `---` may only stand at its top",
+            )
         return self.root
 
     def _take(self, event: Any) -> None:
@@ -126,7 +134,7 @@ class _Builder:
         elif isinstance(event, AliasEvent):
             self._alias(event)
 
-    def _scalar(self, event: ScalarEvent) -> None:
+    def _scalar(self, event: Any) -> None:
         mark = event.start_mark
         line, column = mark.line + 1, mark.column + 1
         frame = self.stack[-1] if self.stack else None
@@ -152,7 +160,9 @@ class _Builder:
         if _INT.fullmatch(text):
             if len(text) > MOST_DIGITS:
                 self.problems.error(
-                    "number", f"a number of {len(text)} digits", Location(self.file, line, column),
+                    "number",
+                    f"a number of {len(text)} digits",
+                    Location(self.file, line, column),
                     hint="quote it if it is meant as text",
                 )
                 return 0
@@ -165,45 +175,68 @@ class _Builder:
         kind = str(event.tag).removeprefix(_TAG)
         fits = {"int": int, "float": int | float, "bool": bool, "null": type(None)}.get(kind)
         if fits is not None and not isinstance(value, fits):
-            self.problems.error("tag", f"{event.value!r} is not a {kind}",
-                                Location(self.file, line, column))
+            self.problems.error(
+                "tag", f"{event.value!r} is not a {kind}", Location(self.file, line, column)
+            )
         return value
 
     def _check_tag(self, event: Any) -> None:
         if event.tag is not None and event.tag not in _CORE_TAGS and event.tag != "!":
             self.problems.error(
-                "tag", f"the tag {event.tag} is not known", self._at(event),
-                expected="plain YAML 1.2", hint="remove the tag",
+                "tag",
+                f"the tag {event.tag} is not known",
+                self._at(event),
+                expected="plain YAML 1.2",
+                hint="remove the tag",
             )
 
     def _open(self, event: Any) -> None:
         if len(self.stack) >= MOST_DEPTH:
-            self._fail("too-deep", f"nested more than {MOST_DEPTH} deep", self._at(event),
-                       hint="a pipeline needs about ten levels")
+            self._fail(
+                "too-deep",
+                f"nested more than {MOST_DEPTH} deep",
+                self._at(event),
+                hint="a pipeline needs about ten levels",
+            )
         self._check_tag(event)
         mark = event.start_mark
         frame = self.stack[-1] if self.stack else None
         if frame is not None and frame.table is not None and frame.key is None:
-            self._fail("syntax", "a list or map can't be a key", self._at(event),
-                       expected="a text", hint='inside { } and [ ] an expression stands in quotes: "${{ ... }}"')
+            self._fail(
+                "syntax",
+                "a list or map can't be a key",
+                self._at(event),
+                expected="a text",
+                hint='inside { } and [ ] an expression stands in quotes: "${{ ... }}"',
+            )
         is_map = isinstance(event, MappingStartEvent)
-        node = Node({} if is_map else [], self.file, mark.line + 1, mark.column + 1,
-                    {} if is_map else None)
+        node = Node(
+            {} if is_map else [], self.file, mark.line + 1, mark.column + 1, {} if is_map else None
+        )
         if event.anchor is not None:
             self.anchors[event.anchor] = None
         self.stack.append(_Frame(node, event.anchor))
 
-    def _alias(self, event: AliasEvent) -> None:
-        known = self.anchors.get(event.anchor, ())
-        if known is None or known == ():
-            what = "stands inside what it names" if known is None else "names no anchor"
-            self._fail("bad-alias", f"the alias *{event.anchor} {what}", self._at(event),
-                       hint="an anchor (&name) must stand before its aliases, and not around them")
+    def _alias(self, event: Any) -> None:
+        known = self.anchors.get(event.anchor)
+        if known is None:
+            inside = event.anchor in self.anchors
+            what = "stands inside what it names" if inside else "names no anchor"
+            self._fail(
+                "bad-alias",
+                f"the alias *{event.anchor} {what}",
+                self._at(event),
+                hint="an anchor (&name) must stand before its aliases, and not around them",
+            )
         node, size = known
         self.aliased += size
         if self.aliased > MOST_ALIASED:
-            self._fail("alias-budget", f"aliases add more than {MOST_ALIASED:,} values",
-                       self._at(event), hint="use `defaults`, `groups` or `for` instead of aliases")
+            self._fail(
+                "alias-budget",
+                f"aliases add more than {MOST_ALIASED:,} values",
+                self._at(event),
+                hint="use `defaults`, `groups` or `for` instead of aliases",
+            )
         frame = self.stack[-1] if self.stack else None
         if frame is not None and frame.table is not None and frame.key is None:
             if not isinstance(node.value, str):
@@ -217,15 +250,21 @@ class _Builder:
         keys = frame.node.keys
         if keys is not None and key in keys:
             first = Location(self.file, *keys[key])
-            self.problems.add(Diagnostic(
-                "duplicate-key", f"the key {key!r} stands twice in one map",
-                Location(self.file, line, column), hint="remove one of them, or rename it",
-                related=((first, "the first one"),),
-            ))
+            self.problems.add(
+                Diagnostic(
+                    "duplicate-key",
+                    f"the key {key!r} stands twice in one map",
+                    Location(self.file, line, column),
+                    hint="remove one of them, or rename it",
+                    related=((first, "the first one"),),
+                )
+            )
         elif key == "<<":
             self.problems.error(
-                "merge-key", "merge keys (<<) are not part of YAML 1.2",
-                Location(self.file, line, column), hint="use `defaults` or `groups` instead",
+                "merge-key",
+                "merge keys (<<) are not part of YAML 1.2",
+                Location(self.file, line, column),
+                hint="use `defaults` or `groups` instead",
             )
         elif keys is not None:
             keys[key] = (line, column)
@@ -247,9 +286,16 @@ class _Builder:
     def _at(self, event: Any) -> Location:
         return Location(self.file, event.start_mark.line + 1, event.start_mark.column + 1)
 
-    def _fail(self, code: str, message: str, at: Location, **more: str) -> None:
+    def _fail(self, code: str, message: str, at: Location, **more: str) -> NoReturn:
         self.problems.error(code, message, at, **more)
         raise _Stop
+
+
+def looks_like_text(text: str) -> bool:
+    """Whether a text, written without quotes, would be read as the same text."""
+    if text in _WORDS or text[0] in _NUMERIC:
+        return text not in _WORDS and not _INT.fullmatch(text) and not _FLOAT.fullmatch(text)
+    return True
 
 
 def _syntax(error: yaml.YAMLError, source: Source) -> Diagnostic:

@@ -1,0 +1,88 @@
+"""`millrace import`, `millrace export` and `millrace schema`."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from millrace.cli.options import FileArgument, FormatOption, OutOption, OutputOption, ProfileOption
+from millrace.cli.output import Output, loaded_file, problems, required, write
+from millrace.errors import ExportError
+from millrace.model.pipeline import Pipeline
+from millrace.spec.schema import schema
+from millrace.spec.skepu_export import skepu_of
+from millrace.spec.speck import speck_of
+from millrace.spec.yaml_writer import write_yaml
+from millrace.wire import pipeline_document
+
+
+class ExportAs(StrEnum):
+    """The formats that can be written."""
+
+    NATIVE = "native"
+    SPECK = "speck"
+    SKEPU = "skepu"
+
+
+def import_file(
+    file: FileArgument,
+    file_format: FormatOption = None,
+    output: OutputOption = Output.TEXT,
+    out: OutOption = None,
+) -> None:
+    """Translate a file of SpecK, of SkePU-Streaming or a pilot description to Millrace's own.
+
+    Example: [bold]millrace import composition.yaml --out pipeline.yaml[/bold]
+    """
+    pipeline = required(loaded_file(file, None, file_format), Output.TEXT)
+    write(_native(pipeline, output), out)
+
+
+def export_file(
+    file: FileArgument,
+    target: Annotated[ExportAs, typer.Option("--as", help="The format to write.")],
+    profile: ProfileOption = None,
+    output: OutputOption = Output.TEXT,
+    out: OutOption = None,
+) -> None:
+    """Write a pipeline in another format; what that can't say is told, never left out silently.
+
+    Example: [bold]millrace export pipeline.yaml --as speck[/bold]
+    """
+    loaded = loaded_file(file, profile)
+    pipeline = required(loaded, Output.TEXT)
+    try:
+        text = _written(pipeline, target, output)
+    except ExportError as error:
+        problems(error.diagnostics, loaded, Output.TEXT)
+        raise typer.Exit(1) from None
+    write(text, out)
+
+
+def _written(pipeline: Pipeline, target: ExportAs, output: Output) -> str:
+    if target is ExportAs.SKEPU:
+        return skepu_of(pipeline)
+    if target is ExportAs.NATIVE:
+        return _native(pipeline, output)
+    document = speck_of(pipeline)
+    return _json(document) if output is Output.JSON else write_yaml(document)
+
+
+def _native(pipeline: Pipeline, output: Output) -> str:
+    document = pipeline_document(pipeline)
+    return _json(document) if output is Output.JSON else write_yaml(document)
+
+
+def _json(document: object) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def schema_command(out: OutOption = None) -> None:
+    """Print the JSON Schema of pipeline files, for editors.
+
+    Example: [bold]millrace schema --out pipeline.schema.json[/bold]
+    """
+    write(_json(schema()), out)

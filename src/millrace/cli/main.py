@@ -1,0 +1,67 @@
+"""`millrace`: the command and its sub-commands."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from millrace import __version__
+from millrace.cli import convert, graph, plan, validate
+
+app = typer.Typer(
+    name="millrace",
+    help="Compose, deploy and adapt stream pipelines over many sites.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("validate")(validate.validate)
+app.command("plan")(plan.plan_command)
+app.command("graph")(graph.graph)
+app.command("explain")(validate.explain)
+app.command("schema")(convert.schema_command)
+app.command("import")(convert.import_file)
+app.command("export")(convert.export_file)
+
+#: Exit code for wrong usage where 2 means "there are changes".
+USAGE = 64
+#: What typer raises for wrong usage; it exports only its child.
+_UsageError: Any = typer.BadParameter.__base__
+
+
+def _version(value: bool) -> None:
+    if value:
+        sys.stdout.write(f"millrace {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+    no_color: Annotated[
+        bool, typer.Option("--no-color", help="No colours; also by NO_COLOR=1.")
+    ] = False,
+) -> None:
+    """Compose, deploy and adapt stream pipelines over many sites."""
+    if no_color:
+        os.environ["NO_COLOR"] = "1"
+
+
+def run() -> None:
+    """Run the command; no traceback reaches a user for what they typed."""
+    try:
+        sys.exit(app(standalone_mode=False))
+    except _UsageError as error:
+        error.show()
+        sys.exit(USAGE if "--detailed-exitcode" in sys.argv else error.exit_code)
+    except typer.Abort:
+        sys.exit(130)
+    except BrokenPipeError:  # `millrace graph ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

@@ -1,0 +1,105 @@
+"""Where output goes: data to stdout, what is said about it to stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from millrace.cli.views.diagnostics import diagnostics_text
+from millrace.errors import Diagnostic, Location
+from millrace.model.pipeline import Pipeline
+from millrace.spec import FileFormat, Loaded, load, load_text
+from millrace.spec.source import MOST_BYTES
+from millrace.wire import diagnostic_document
+
+
+class Output(StrEnum):
+    """The two forms of every result."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def show(text: Text | str) -> None:
+    """Print a result for people; long lines stay whole when it goes to a file."""
+    console = Console(soft_wrap=True, highlight=False)
+    console.print(text if isinstance(text, Text) else Text(text), end="")
+
+
+def show_json(document: Any) -> None:
+    """Print a result for programs."""
+    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+
+def write(text: str, out: Path | None) -> None:
+    """Write a made file to a path, or to stdout."""
+    if out is None:
+        sys.stdout.write(text)
+        return
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        fail(f"{out} can't be written: {error.strerror}", "give another path with --out")
+    say(f"wrote {out}")
+
+
+def say(text: str) -> None:
+    """Tell something beside the result."""
+    Console(stderr=True, soft_wrap=True, highlight=False).print(Text(text))
+
+
+def fail(message: str, hint: str) -> None:
+    """End with an error that says what to do."""
+    problem = Diagnostic("failed", message, hint=hint)
+    Console(stderr=True, soft_wrap=True, highlight=False).print(
+        diagnostics_text([problem], {}), end=""
+    )
+    raise typer.Exit(1)
+
+
+def problems(diagnostics: Sequence[Diagnostic], loaded: Loaded | None, output: Output) -> None:
+    """Show problems: for people on stderr, for programs as the result."""
+    sources = loaded.sources if loaded is not None else {}
+    left_out = loaded.left_out if loaded is not None else 0
+    if output is Output.JSON:
+        show_json(
+            {
+                "valid": False,
+                "left_out": left_out,
+                "diagnostics": [diagnostic_document(item) for item in diagnostics],
+            }
+        )
+        return
+    Console(stderr=True, soft_wrap=True, highlight=False).print(
+        diagnostics_text(diagnostics, sources, left_out), end=""
+    )
+
+
+def loaded_file(
+    file: str, profile: str | None, file_format: FileFormat | None = None, *, trace: bool = False
+) -> Loaded:
+    """Load a file, or stdin for `-`."""
+    if file != "-":
+        return load(file, profile=profile, file_format=file_format, trace=trace)
+    data = sys.stdin.buffer.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        at = Location("<stdin>")
+        return Loaded(None, (Diagnostic("too-large", "more than 10 MiB on stdin", at),))
+    text = data.decode("utf-8-sig", errors="surrogateescape")
+    return load_text(text, "<stdin>", profile=profile, file_format=file_format, trace=trace)
+
+
+def required(loaded: Loaded, output: Output) -> Pipeline:
+    """Return the pipeline, or show every problem and end."""
+    if loaded.pipeline is None:
+        problems(loaded.diagnostics, loaded, output)
+        raise typer.Exit(1)
+    return loaded.pipeline

@@ -1,0 +1,112 @@
+"""`millrace validate` and `millrace explain`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from millrace.cli.options import FormatOption, OutputOption, ProfileOption
+from millrace.cli.output import Output, fail, loaded_file, problems, required, show, show_json
+from millrace.cli.views.values import balance_text, origin_document, origin_text
+from millrace.errors import nearest
+from millrace.spec import Loaded
+from millrace.spec.balance import solve
+from millrace.wire import diagnostic_document
+
+
+def validate(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Pipeline files; - is stdin.")
+    ],
+    profile: ProfileOption = None,
+    output: OutputOption = Output.TEXT,
+    file_format: FormatOption = None,
+) -> None:
+    """Check pipeline files: every problem at once, with its place and what to do.
+
+    Example: [bold]millrace validate pipeline.yaml --profile laptop[/bold]
+    """
+    results = [(file, loaded_file(file, profile, file_format)) for file in files]
+    if output is Output.JSON:
+        documents = [_document(file, loaded) for file, loaded in results]
+        show_json(documents[0] if len(documents) == 1 else documents)
+    else:
+        for file, loaded in results:
+            _show(file, loaded)
+    if any(loaded.pipeline is None for _, loaded in results):
+        raise typer.Exit(1)
+
+
+def _show(file: str, loaded: Loaded) -> None:
+    pipeline = loaded.pipeline
+    if loaded.diagnostics:
+        problems(loaded.diagnostics, loaded, Output.TEXT)
+    if pipeline is None:
+        return
+    counts = ", ".join(
+        f"{len(things)} {word if len(things) != 1 else word[:-1]}"
+        for word, things in (
+            ("jobs", pipeline.jobs),
+            ("streams", pipeline.streams),
+            ("sites", pipeline.sites),
+            ("pilots", pipeline.pilots),
+        )
+        if things
+    )
+    show(f"{file}: {pipeline.name} is valid ({counts}; {loaded.format} format)\n")
+    show(balance_text(solve(pipeline)))
+
+
+def _document(file: str, loaded: Loaded) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "file": file,
+        "valid": loaded.pipeline is not None,
+        "left_out": loaded.left_out,
+        "diagnostics": [diagnostic_document(item) for item in loaded.diagnostics],
+    }
+    if loaded.pipeline is not None:
+        balance = solve(loaded.pipeline)
+        document |= {
+            "pipeline": loaded.pipeline.name,
+            "format": str(loaded.format),
+            "jobs": len(loaded.pipeline.jobs),
+            "firings": dict(balance.firings),
+            "buffers": dict(balance.buffers),
+        }
+    return document
+
+
+def explain(
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="Such as jobs.clean.checkpoint, or streams.raw.")
+    ],
+    file: Annotated[str, typer.Option("--file", "-f", help="The pipeline file.")] = "pipeline.yaml",
+    profile: ProfileOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Tell where a value came from: the thing itself, its group, the defaults, or Millrace.
+
+    Example: [bold]millrace explain streams.raw.partitions -f pipeline.yaml[/bold]
+    """
+    loaded = loaded_file(file, profile, trace=True)
+    if not loaded.origins:
+        required(loaded, output)
+    wanted = path.strip(".")
+    found = {
+        key: origin
+        for key, origin in loaded.origins.items()
+        if key == wanted or key.startswith((wanted + ".", wanted + "["))
+    }
+    if not found:
+        known = set(loaded.origins) | {key.rsplit(".", 1)[0] for key in loaded.origins}
+        near = nearest(wanted, known)
+        hint = f"did you mean {near}?" if near else "paths look like jobs.NAME.field"
+        fail(f"there is no value {wanted!r} in {file}", hint)
+    if wanted not in loaded.origins:  # a whole thing: what somebody wrote, not every default
+        found = {key: origin for key, origin in found.items() if origin.node is not None} or found
+    if output is Output.JSON:
+        show_json([origin_document(key, origin) for key, origin in found.items()])
+        return
+    for key, origin in found.items():
+        show(origin_text(key, origin))

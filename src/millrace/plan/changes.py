@@ -1,0 +1,139 @@
+"""What is different between two worlds: for each thing, the action and the reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from millrace.model.impact import Impact
+from millrace.model.job import Job, Mode
+from millrace.model.places import World
+from millrace.model.status import Facts, JobFacts
+from millrace.model.step import Action, Reason
+from millrace.model.stream import Stream
+from millrace.plan.diff import changed, differences
+
+#: Fields that say where a stream is; its key holds them.
+STREAM_PLACE = frozenset({"site", "transport", "topic", "group"})
+#: Fields of a job that are compared by place, not by name.
+JOB_PLACE = frozenset({"site", "inputs", "outputs"})
+
+
+@dataclass(frozen=True, slots=True)
+class JobChange:
+    """What happens to a job that both worlds have."""
+
+    action: Action
+    reasons: tuple[Reason, ...]
+    impact: Impact
+
+
+def stateful(job: Job, facts: Facts) -> bool | None:
+    """Whether a job holds state, as far as its file or its engine says; None is unknown."""
+    if job.window is not None or job.state is not None:
+        return True
+    if job.map is not None:
+        return False
+    return facts.get(job.name, JobFacts()).stateful
+
+
+def job_change(old: Job, new: Job, before: World, after: World, facts: Facts) -> JobChange | None:
+    """Compare a job with itself; None where nothing is different."""
+    reasons = list(differences(old, new, JOB_PLACE))
+    moved = before.engine_key(old) != after.engine_key(new)
+    if moved:
+        reasons.append(_moved(old, new))
+    elif old.site != new.site:
+        reasons.append(changed("site", old.site, new.site, Impact.IGNORE))
+    reasons += _engine_settings(old, new, before, after)
+    reasons += _ports(old, new, before, after)
+    if not reasons:
+        return None
+    reasons = [_weighed(reason, stateful(old, facts)) for reason in reasons]
+    action = Action.MOVE if moved else Action.CHANGE
+    return JobChange(action, tuple(reasons), max(reason.impact for reason in reasons))
+
+
+def _moved(old: Job, new: Job) -> Reason:
+    if old.site != new.site:
+        return changed("site", old.site, new.site, Impact.RESTART)
+    return Reason(f"the engine of site {new.site} is another one", Impact.RESTART, "site")
+
+
+def _engine_settings(old: Job, new: Job, before: World, after: World) -> Iterable[Reason]:
+    """Settings of the site's engine that its jobs only see when they start."""
+    engines = []
+    for job, world in ((old, before), (new, after)):
+        site = world.pipeline.sites.get(job.site or "")
+        engines.append(site.engine(job.needs) if site is not None and job.needs else None)
+    if engines[0] is not None and engines[1] is not None:
+        without = frozenset({"kind", "address", "master"})
+        yield from differences(engines[0], engines[1], without, f"site {new.site}: engine.")
+
+
+def _ports(old: Job, new: Job, before: World, after: World) -> Iterable[Reason]:
+    for key, impact, ports in (
+        ("from", Impact.STATE_LOST, "inputs"),
+        ("to", Impact.RESTART, "outputs"),
+    ):
+        one, other = getattr(old, ports), getattr(new, ports)
+        places = [before.stream_key(port.stream) for port in one]
+        others = [after.stream_key(port.stream) for port in other]
+        if places != others and one != other:
+            yield changed(key, one, other, impact)
+        elif places != others:
+            here = [port.stream for port, a, b in zip(other, places, others, strict=True) if a != b]
+            yield Reason(f"{key}: {', '.join(here)} is at another place", impact, key)
+        elif [port.stream for port in one] != [port.stream for port in other]:
+            yield changed(key, one, other, Impact.RESTART)  # one stream, another name in the code
+        else:
+            for index, (a, b) in enumerate(zip(one, other, strict=True)):
+                yield from differences(a, b, prefix=f"{key}[{index}].")
+
+
+def _weighed(reason: Reason, has_state: bool | None) -> Reason:
+    """A job without state can't lose it; one that has state loses it when it is replaced."""
+    if reason.impact is Impact.STATE_LOST and has_state is False:
+        return replace(reason, impact=Impact.REPLACE)
+    if reason.impact is Impact.REPLACE and has_state:
+        return replace(reason, impact=Impact.STATE_LOST)
+    return reason
+
+
+def stream_reasons(old: Stream, new: Stream) -> tuple[Reason, ...]:
+    """Compare a stream with itself at one place."""
+    reasons = differences(old, new, STREAM_PLACE)
+    if new.partitions >= old.partitions:
+        return reasons
+    return tuple(  # a log can't have fewer partitions: it is made anew
+        replace(reason, impact=Impact.REPLACE) if reason.field == "partitions" else reason
+        for reason in reasons
+    )
+
+
+def keeps(
+    change: JobChange, old: Job, *, inputs_stay: bool, has_state: bool | None
+) -> tuple[str, ...]:
+    """Say what of a job survives a change."""
+    offsets = ("offsets",) if inputs_stay or not old.inputs else ()
+    if change.impact <= Impact.RESTART:
+        return ("checkpoint", *(("state",) if has_state is not False else ()), *offsets)
+    return offsets
+
+
+def same_order(stream: Stream, old: Stream) -> bool:
+    """Whether records keep their partition."""
+    return stream.partitions == old.partitions and stream.key == old.key
+
+
+def mode_note(jobs: Iterable[str], facts: Facts) -> tuple[str, ...]:
+    """Say for which jobs nobody has asked an engine yet."""
+    unknown = [name for name in jobs if facts.get(name, JobFacts()).mode is None]
+    if not unknown:
+        return tuple(f"mode of {name}: {_mode(facts[name])}" for name in jobs)
+    return (f"mode: decided at start ({len(unknown)} jobs; no engine was asked)",)
+
+
+def _mode(facts: JobFacts) -> str:
+    mode = facts.mode or Mode.AUTO
+    return f"{mode} ({'; '.join(facts.reasons)})" if facts.reasons else str(mode)

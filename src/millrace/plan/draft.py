@@ -1,0 +1,239 @@
+"""The steps of a plan before they are put in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from millrace.model.impact import Impact
+from millrace.model.job import Job
+from millrace.model.places import Key, World
+from millrace.model.status import Facts
+from millrace.model.step import Action, Kind, Reason, Step
+from millrace.model.stream import Stream
+from millrace.plan.changes import (
+    JobChange,
+    job_change,
+    keeps,
+    same_order,
+    stateful,
+    stream_reasons,
+)
+from millrace.plan.diff import differences
+
+NEW = Reason("new in the file", Impact.IGNORE)
+GONE = Reason("no longer in the file", Impact.IGNORE)
+
+
+@dataclass(slots=True)
+class Draft:
+    """What is different between two worlds, as steps.
+
+    `last` of a job is the step in which its old version stops, `first` the one in which its new
+    version starts; mostly they are one and the same. `quiet` are streams that are changed while
+    none of their jobs runs.
+    """
+
+    old: World
+    new: World
+    facts: Facts
+    down: frozenset[str] = frozenset()
+    steps: dict[str, Step] = field(default_factory=dict)
+    first: dict[str, str] = field(default_factory=dict)
+    last: dict[str, str] = field(default_factory=dict)
+    streams: dict[tuple[Action, Key], str] = field(default_factory=dict)
+    brokers: dict[tuple[Action, Key], str] = field(default_factory=dict)
+    pilots: dict[tuple[Action, Key], str] = field(default_factory=dict)
+    quiet: set[Key] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+
+    def fill(self) -> None:
+        """Collect the steps of every kind."""
+        self._pilots()
+        self._brokers()
+        for key, stream in self.new.streams.items():
+            self._stream(key, stream)
+        for key, stream in self.old.streams.items():
+            if key not in self.new.streams:
+                self._stream_gone(key, stream)
+        for name in self.new.pipeline.jobs:
+            self._job(name)
+        for name, job in self.old.pipeline.jobs.items():
+            if name not in self.new.pipeline.jobs:
+                self.last[name] = self._add(self._job_gone(job))
+        for key in self.quiet:
+            self._quieten(key)
+
+    def _add(self, step: Step) -> str:
+        self.steps[step.id] = step
+        return step.id
+
+    def _pilots(self) -> None:
+        for key, name in self.new.pilots.items():
+            pilot = self.new.pipeline.pilots[name]
+            if key not in self.old.pilots:
+                step = Step(Action.CREATE, Kind.PILOT, name, pilot.resource, None, (NEW,))
+                self.pilots[Action.CREATE, key] = self._add(step)
+            elif reasons := differences(self.old.pipeline.pilots[name], pilot):
+                self._add(_changed(Kind.PILOT, name, pilot.resource, reasons))
+        for key, name in self.old.pilots.items():
+            if key not in self.new.pilots:
+                resource = self.old.pipeline.pilots[name].resource
+                step = Step(Action.DELETE, Kind.PILOT, name, resource, Impact.REPLACE, (GONE,))
+                self.pilots[Action.DELETE, key] = self._add(step)
+
+    def _brokers(self) -> None:
+        for key, site in self.new.brokers.items():
+            if key not in self.old.brokers:
+                step = Step(Action.CREATE, Kind.BROKER, site.name, site.name, None, (NEW,))
+                self.brokers[Action.CREATE, key] = self._add(step)
+            elif reasons := differences(self.old.brokers[key].broker, site.broker):
+                self._add(_changed(Kind.BROKER, site.name, site.name, reasons))
+        for key, site in self.old.brokers.items():
+            if key not in self.new.brokers:
+                step = Step(
+                    Action.DELETE, Kind.BROKER, site.name, site.name, Impact.REPLACE, (GONE,)
+                )
+                self.brokers[Action.DELETE, key] = self._add(step)
+
+    def _stream(self, key: Key, stream: Stream) -> None:
+        place, old = stream.site or "", self.old.streams.get(key)
+        if old is None:
+            was = self.old.pipeline.streams.get(stream.name)
+            why = NEW if was is None else Reason(f"moved here from {was.site}", Impact.REPLACE)
+            step = Step(Action.CREATE, Kind.STREAM, stream.name, place, None, (why,))
+            self.streams[Action.CREATE, key] = self._add(step)
+            return
+        reasons = stream_reasons(old, stream)
+        if not reasons:
+            return
+        step = _changed(Kind.STREAM, stream.name, place, reasons)
+        self.streams[Action.CHANGE, key] = self._add(step)
+        if step.impact is not Impact.IGNORE:
+            self.quiet.add(key)
+        if not same_order(stream, old) and key not in self.new.writers:
+            self.notes.append(
+                f"{stream.name} is written from outside: records of one key may "
+                "change places where its partitions change"
+            )
+
+    def _stream_gone(self, key: Key, stream: Stream) -> None:
+        now = self.new.pipeline.streams.get(stream.name)
+        why = GONE if now is None else Reason(f"moved to {now.site}", Impact.REPLACE)
+        step = Step(
+            Action.DELETE, Kind.STREAM, stream.name, stream.site or "", Impact.REPLACE, (why,)
+        )
+        self.streams[Action.DELETE, key] = self._add(step)
+        if key not in self.old.writers:
+            self.notes.append(
+                f"{stream.name} is written from outside: stop its writers first, "
+                "what comes later is not read"
+            )
+        if key not in self.old.readers:
+            self.notes.append(
+                f"{stream.name} at {stream.site} is read from outside: read it to "
+                "its end before you apply, its records go with it"
+            )
+
+    def _job(self, name: str) -> None:
+        job, old = self.new.pipeline.jobs[name], self.old.pipeline.jobs.get(name)
+        if old is None:
+            step = Step(
+                Action.CREATE, Kind.JOB, name, job.site or "", None, (NEW,), joins=tuple(job.reads)
+            )
+            self.first[name] = self._add(step)
+            return
+        change = job_change(old, job, self.old, self.new, self.facts)
+        if change is not None:
+            self.first[name] = self.last[name] = self._add(self._changed_job(old, job, change))
+        elif name in self.down:
+            self.first[name] = self._add(self._start(name, "it is not running"))
+
+    def _changed_job(self, old: Job, new: Job, change: JobChange) -> Step:
+        before, after = self.old.reads(old), self.new.reads(new)
+        kept = keeps(
+            change,
+            old,
+            inputs_stay=bool(before.keys() & after.keys()),
+            has_state=stateful(old, self.facts),
+        )
+        return Step(
+            change.action,
+            Kind.JOB,
+            new.name,
+            new.site or "",
+            change.impact,
+            change.reasons,
+            kept,
+            drains=tuple(before[key] for key in before if key not in after),
+            joins=tuple(after[key] for key in after if key not in before),
+        )
+
+    def _job_gone(self, job: Job) -> Step:
+        lost = Impact.REPLACE if stateful(job, self.facts) is False else Impact.STATE_LOST
+        return Step(
+            Action.DELETE,
+            Kind.JOB,
+            job.name,
+            job.site or "",
+            lost,
+            (GONE,),
+            drains=tuple(job.reads),
+        )
+
+    def _start(self, name: str, why: str) -> Step:
+        job = self.new.pipeline.jobs[name]
+        held = ("state",) if stateful(job, self.facts) is not False else ()
+        return Step(
+            Action.START,
+            Kind.JOB,
+            name,
+            job.site or "",
+            Impact.RESTART,
+            (Reason(why, Impact.RESTART),),
+            ("checkpoint", *held, "offsets"),
+        )
+
+    def _quieten(self, key: Key) -> None:
+        """Stop all jobs at a stream before it is changed; its readers read it to the end first."""
+        stream = self.old.streams[key]
+        readers = self.old.readers.get(key, [])
+        for name in dict.fromkeys((*self.old.writers.get(key, []), *readers)):
+            self.stop(
+                name, f"stream {stream.name} is changed", (stream.name,) if name in readers else ()
+            )
+
+    def stop(self, name: str, why: str, drained: tuple[str, ...] = ()) -> None:
+        """Give a job a step of its own in which it stops, and one in which it starts again."""
+        if name not in self.new.pipeline.jobs:
+            return  # it is deleted: that is its stop
+        stop = f"{Action.STOP} {Kind.JOB} {name}"
+        if stop not in self.steps:
+            again = self.steps[self.last[name]] if name in self.last else self._start(name, why)
+            job = self.old.pipeline.jobs[name]
+            self._add(
+                Step(
+                    Action.STOP,
+                    Kind.JOB,
+                    name,
+                    job.site or "",
+                    Impact.RESTART,
+                    (Reason(why, Impact.RESTART),),
+                    again.keeps,
+                    drains=again.drains,
+                )
+            )
+            self.first[name] = self._add(replace(again, drains=()))
+            self.last[name] = stop
+        step = self.steps[stop]
+        self.steps[stop] = replace(step, drains=tuple(dict.fromkeys((*step.drains, *drained))))
+
+    def split(self, circle: set[str]) -> None:
+        """Let the jobs of a circle stop in one step and start in another: that opens it."""
+        for name, step in list(self.last.items()):
+            if step in circle and self.first.get(name) == step:
+                self.stop(name, "the streams around it change places")
+
+
+def _changed(kind: Kind, name: str, place: str, reasons: tuple[Reason, ...]) -> Step:
+    impact = max(reason.impact for reason in reasons)
+    return Step(Action.CHANGE, kind, name, place, impact, reasons)

@@ -1,0 +1,146 @@
+"""What must, and what had better, come before what, so that no record is lost.
+
+Needed:
+
+- a stream is created, or changed while its jobs stand still, before the `first` of a job that
+  uses it, and removed or changed after the `last` of a job that used it;
+- a writer lets go of a stream (`last`) before a reader that lets go of it too, so that the reader
+  can read it to its end; these edges follow the old graph, which has no circle;
+- pilots before brokers before streams, and back again.
+
+Wished, and given up where it would make a circle: readers of a new stream start before its
+writers, those first that are switched over to it; a reader that takes over starts before the one
+that leaves. Giving a wish up costs no record: a new stream is kept from its creation for its
+declared readers, and a new reader of a stream that was there begins where that stream ended when
+the plan began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from millrace.model.places import Key, World
+from millrace.model.step import Action
+from millrace.plan.draft import Draft
+from millrace.plan.order import Edge
+
+
+def needs(draft: Draft) -> dict[str, set[str]]:
+    """Return, for every step, the steps that must be done before it."""
+    after: dict[str, set[str]] = {name: set() for name in draft.steps}
+    for edges in (_streams(draft), _drained(draft), _brokers(draft), _pilots(draft)):
+        for before, then in edges:
+            if before is not None and then is not None and before != then:
+                after[then].add(before)
+    return after
+
+
+Maybe = tuple[str | None, str | None]
+
+
+def _streams(draft: Draft) -> Iterator[Maybe]:
+    for name in draft.first:
+        job = draft.new.pipeline.jobs[name]
+        yield draft.last.get(name), draft.first[name]
+        for key in (*draft.new.reads(job), *draft.new.writes(job)):
+            yield draft.streams.get((Action.CREATE, key)), draft.first[name]
+            if key in draft.quiet:
+                yield draft.streams[Action.CHANGE, key], draft.first[name]
+    for name in draft.last:
+        job = draft.old.pipeline.jobs[name]
+        for key in (*draft.old.reads(job), *draft.old.writes(job)):
+            yield draft.last[name], draft.streams.get((Action.DELETE, key))
+            if key in draft.quiet:
+                yield draft.last[name], draft.streams[Action.CHANGE, key]
+
+
+def _drained(draft: Draft) -> Iterator[Maybe]:
+    """Writers that let go of a stream come before readers that let go of it."""
+    for key in draft.old.streams:
+        readers = _leaving(draft, key, draft.old.readers.get(key, ()), draft.new.readers)
+        if not readers:
+            continue
+        writers = _leaving(draft, key, draft.old.writers.get(key, ()), draft.new.writers)
+        for reader in readers:
+            for writer in writers:
+                yield draft.last[writer], draft.last[reader]
+
+
+def _leaving(
+    draft: Draft, key: Key, users: list[str] | tuple[()], later: dict[Key, list[str]]
+) -> list[str]:
+    """The users of a stream that stop and don't use it again, or not as it was."""
+    if key in draft.quiet:
+        return [name for name in users if name in draft.last]
+    stay = set(later.get(key, ()))
+    return [name for name in users if name not in stay and name in draft.last]
+
+
+def _brokers(draft: Draft) -> Iterator[Maybe]:
+    for world, action in ((draft.new, Action.CREATE), (draft.old, Action.DELETE)):
+        for key, stream in world.streams.items():
+            site = world.pipeline.sites.get(stream.site or "")
+            if site is None or site.broker is None:
+                continue
+            broker = draft.brokers.get((action, world.broker_key(site)))
+            step = draft.streams.get((action, key))
+            yield _turned((broker, step), action)
+
+
+def _turned(edge: Maybe, action: Action) -> Maybe:
+    """Things are removed in the other direction."""
+    return edge if action is Action.CREATE else (edge[1], edge[0])
+
+
+def _pilots(draft: Draft) -> Iterator[Maybe]:
+    for world, action, steps in (
+        (draft.new, Action.CREATE, draft.first),
+        (draft.old, Action.DELETE, draft.last),
+    ):
+        for name, pilot in world.pipeline.pilots.items():
+            if pilot.parent is not None:
+                parent = draft.pilots.get((action, world.pilot_key(pilot.parent)))
+                yield _turned((parent, draft.pilots.get((action, world.pilot_key(name)))), action)
+        for site in world.pipeline.sites.values():
+            if site.pilot is not None and site.broker is not None:
+                broker = draft.brokers.get((action, world.broker_key(site)))
+                yield _turned((_pilot_of(draft, world, site.name, action), broker), action)
+        for name, step in steps.items():
+            site_name = world.pipeline.jobs[name].site or ""
+            yield _turned((_pilot_of(draft, world, site_name, action), step), action)
+
+
+def _pilot_of(draft: Draft, world: World, site: str, action: Action) -> str | None:
+    place = world.pipeline.sites.get(site)
+    if place is None or place.pilot is None:
+        return None
+    return draft.pilots.get((action, world.pilot_key(place.pilot)))
+
+
+def wishes(draft: Draft) -> list[list[Edge]]:
+    """Return what had better come first: for streams switched over to, then for all new ones."""
+    dear: list[Edge] = []
+    others: list[Edge] = []
+    for key in draft.new.streams:
+        readers = [name for name in draft.new.readers.get(key, ()) if name in draft.first]
+        if (Action.CREATE, key) in draft.streams:
+            for writer in draft.new.writers.get(key, ()):
+                switched = writer in draft.old.pipeline.jobs
+                into = dear if switched else others
+                into += [
+                    (draft.first[reader], draft.first[writer])
+                    for reader in readers
+                    if reader != writer and writer in draft.first
+                ]
+            continue
+        was = set(draft.old.readers.get(key, ()))
+        stay = set(draft.new.readers.get(key, ()))
+        joining = [name for name in readers if name not in was]
+        leaving = [name for name in was - stay if name in draft.last]
+        dear += [
+            (draft.first[one], draft.last[other])
+            for one in joining
+            for other in leaving
+            if one != other
+        ]
+    return [dear, others]

@@ -1,0 +1,52 @@
+"""`plan`: the steps from what is there to what is wanted, in an order that loses no record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from millrace.errors import BrokenInvariant
+from millrace.model.pipeline import Pipeline
+from millrace.model.places import World
+from millrace.model.status import Facts, Observed
+from millrace.model.step import Action, Kind, Plan, Step
+from millrace.plan.changes import mode_note
+from millrace.plan.draft import Draft
+from millrace.plan.needs import needs, wishes
+from millrace.plan.order import components, sorted_steps, with_wishes
+
+_KINDS: Final = (Kind.PILOT, Kind.BROKER, Kind.STREAM, Kind.JOB)
+_ACTIONS: Final = tuple(Action)
+_STARTS: Final = (Action.CREATE, Action.CHANGE, Action.MOVE, Action.START)
+
+
+def plan(desired: Pipeline, observed: Observed, facts: Facts) -> Plan:
+    """Return the steps from observed to desired; the same input always gives the same plan."""
+    draft = Draft(World(observed.pipeline), World(desired), facts, observed.down)
+    draft.fill()
+    needed = needs(draft)
+    if circles := components(draft.steps, needed):
+        draft.split({name for circle in circles for name in circle})
+        needed = needs(draft)
+    after = with_wishes(draft.steps, needed, wishes(draft))
+    order = sorted_steps(draft.steps, after, lambda name: _rank(draft.steps[name]))
+    if len(order) != len(draft.steps):
+        message = "the steps of a plan need each other in a circle"
+        raise BrokenInvariant(message)
+    steps = tuple(replace(draft.steps[name], after=tuple(sorted(after[name]))) for name in order)
+    return Plan(steps, _untouched(desired, steps), _notes(draft, steps, facts))
+
+
+def _rank(step: Step) -> tuple[int, int, str]:
+    """The order of steps that may run side by side."""
+    return _KINDS.index(step.kind), _ACTIONS.index(step.action), step.name
+
+
+def _untouched(desired: Pipeline, steps: tuple[Step, ...]) -> int:
+    touched = {step.name for step in steps if step.kind is Kind.JOB}
+    return sum(1 for name in desired.jobs if name not in touched)
+
+
+def _notes(draft: Draft, steps: tuple[Step, ...], facts: Facts) -> tuple[str, ...]:
+    started = [step.name for step in steps if step.kind is Kind.JOB and step.action in _STARTS]
+    return (*draft.notes, *mode_note(started, facts)) if started else tuple(draft.notes)

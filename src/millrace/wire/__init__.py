@@ -1,0 +1,10 @@
+"""The model as JSON: the one place that knows its shape outside the process."""
+
+from millrace.wire.documents import (
+    diagnostic_document,
+    pipeline_document,
+    plan_document,
+    step_document,
+)
+
+__all__ = ["diagnostic_document", "pipeline_document", "plan_document", "step_document"]
