@@ -98,5 +98,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
     for candidate in known:
         if len(candidate) <= 200 and len(lowered) < 2_000:
             lowered.setdefault(candidate.lower(), candidate)
-    match = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
+    cutoff = 0.6 if len(name) > 3 else 0.5  # one letter of two is half of them
+    match = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=cutoff)
     return lowered[match[0]] if match else ""

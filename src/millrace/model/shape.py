@@ -118,6 +118,8 @@ class Field:
     doc: str
     change: Impact
     example: str
+    #: Whether names of other things can stand in it.
+    refers: bool
 
     @property
     def required(self) -> bool:
@@ -143,15 +145,17 @@ def _record_of(cls: type[Any]) -> Record:
         said: Setting | None = item.metadata.get("setting")
         if said is None:  # name and place: they come from where the thing stands
             continue
+        shape = shape_of(hints[item.name])
         fields.append(
             Field(
                 attribute=item.name,
                 key=said.key or item.name,
-                shape=shape_of(hints[item.name]),
+                shape=shape,
                 default=item.default,
                 doc=said.doc,
                 change=said.change,
                 example=said.example,
+                refers=_refers(shape),
             )
         )
     return Record(cls, tuple(fields), cls.SHORT, frozenset(field.key for field in fields))
@@ -188,6 +192,20 @@ def _marked(hint: Any) -> Shape:
     if isinstance(mark, AtLeast):
         return Whole(mark.value)
     return shape_of(base)
+
+
+def _refers(shape: Shape) -> bool:
+    match shape:
+        case Text(section):
+            return section is not None
+        case Several(of) | Table(of):
+            return _refers(of)
+        case Record(fields=fields):
+            return any(field.refers for field in fields)
+        case Either(options):
+            return any(_refers(option) for option in options)
+        case _:
+            return False
 
 
 def records_in(shape: Shape) -> Iterator[Record]:

@@ -80,7 +80,7 @@ class _Solver:
         peaks = dict(occupancy.peaks)
         for channel in network.channels:
             if self.pipeline.jobs[channel.reader].every is not None:  # any phase, not the best one
-                made = max((made for _, made in channel.writers), default=1)
+                made = max(made for _, made in channel.writers)
                 peaks[channel.stream] = max(peaks[channel.stream], made + channel.taken)
         return Balance(network.firings, peaks)
 
@@ -238,10 +238,11 @@ def check_balance(pipeline: Pipeline, items: Items, problems: Problems) -> None:
         )
     if balance.stuck is not None:
         stuck = balance.stuck
+        when = f" after {stuck.fired} firings" if stuck.fired else ""
         problems.add(
             Diagnostic(
                 "buffer-too-small",
-                f"with these buffers nothing can move after {stuck.fired} firings: {stuck.blocked}",
+                f"with these buffers nothing can move{when}: {stuck.blocked}",
                 items["streams"][stuck.stuck].locate("buffer"),
                 found="; ".join(stuck.trace),
                 hint=f"give {stuck.stuck!r} a buffer of {stuck.enough} records or more",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from millrace.errors import Diagnostic, Location, Problems, nearest
 from millrace.model.pipeline import Pipeline
-from millrace.model.shape import Either, Record, Several, Shape, Table, Text, record_of
-from millrace.model.stream import Stream, Transport
+from millrace.model.places import Key, World
+from millrace.model.shape import Record, Several, Shape, Table, Text, record_of
+from millrace.model.stream import Schema, Stream, Transport
 from millrace.spec.balance import check_balance
 from millrace.spec.check_jobs import check_job
 from millrace.spec.cycles import find_cycle
@@ -22,9 +23,9 @@ class Names:
     items: Items
     groups: frozenset[str]
 
-    def of(self, section: str) -> frozenset[str] | dict[str, object]:
+    def of(self, section: str) -> Collection[str]:
         """Return the declared names of a section."""
-        return self.groups if section == "groups" else dict(self.items[section])
+        return self.groups if section == "groups" else self.items[section]
 
 
 def check(pipeline: Pipeline, names: Names, problems: Problems) -> None:
@@ -36,6 +37,8 @@ def check(pipeline: Pipeline, names: Names, problems: Problems) -> None:
     for job in pipeline.jobs.values():
         check_job(job, pipeline, names.items["jobs"][job.name], problems)
     _streams(pipeline, names, problems)
+    _schemas(pipeline, names, problems)
+    _topics(pipeline, names, problems)
     _pins(pipeline, names, problems)
     cycle = find_cycle(pipeline)
     if cycle is not None:
@@ -56,8 +59,7 @@ def check_references(pipeline: Pipeline, names: Names, problems: Problems) -> No
                 near = nearest(referred, known)
                 problems.error(
                     f"unknown-{target[:-1]}",
-                    f"{section}.{name}.{'.'.join(str(part) for part in path)}: "
-                    f"there is no {target[:-1]} {referred!r}",
+                    f"{section}.{name}.{path[0]}: there is no {target[:-1]} {referred!r}",
                     item.locate(*path) if item else thing.at,
                     found=referred,
                     nearest=near,
@@ -74,7 +76,7 @@ def references(shape: Shape, value: object) -> Iterator[tuple[tuple[str | int, .
             yield (), refers, str(value)
         case Record():
             for field in shape.fields:
-                if _may_refer(field.shape):
+                if field.refers:
                     below = references(field.shape, getattr(value, field.attribute))
                     yield from (((field.key, *path), *rest) for path, *rest in below)  # type: ignore[misc]
         case Several(of) if isinstance(value, tuple):
@@ -85,20 +87,6 @@ def references(shape: Shape, value: object) -> Iterator[tuple[tuple[str | int, .
                 yield from (((key, *path), *rest) for path, *rest in references(of, item))  # type: ignore[misc]
         case _:
             return
-
-
-def _may_refer(shape: Shape) -> bool:
-    match shape:
-        case Text(refers):
-            return refers is not None
-        case Several(of) | Table(of):
-            return _may_refer(of)
-        case Record():
-            return any(_may_refer(field.shape) for field in shape.fields)
-        case Either(options):
-            return any(_may_refer(option) for option in options)
-        case _:
-            return False
 
 
 def _streams(pipeline: Pipeline, names: Names, problems: Problems) -> None:
@@ -130,7 +118,6 @@ def _streams(pipeline: Pipeline, names: Names, problems: Problems) -> None:
                 found=", ".join(job.name for job in writers[name]),
                 hint="a transient stream has one writer; make it durable",
             )
-        _schemas(stream, pipeline, names, problems)
 
 
 def _carrier(stream: Stream, pipeline: Pipeline, at: Location, problems: Problems) -> None:
@@ -156,31 +143,49 @@ def _carrier(stream: Stream, pipeline: Pipeline, at: Location, problems: Problem
         )
 
 
-def _schemas(stream: Stream, pipeline: Pipeline, names: Names, problems: Problems) -> None:
+def _schemas(pipeline: Pipeline, names: Names, problems: Problems) -> None:
     """All writers of a stream must write the same columns."""
-    first: tuple[object, Location | None] | None = None
-    if stream.schema is not None:
-        first = stream.schema, names.items["streams"][stream.name].locate("schema")
+    first: dict[str, tuple[Schema, Location]] = {
+        name: (stream.schema, names.items["streams"][name].locate("schema"))
+        for name, stream in pipeline.streams.items()
+        if stream.schema is not None
+    }
     for job in pipeline.jobs.values():
         for index, port in enumerate(job.outputs):
-            if port.stream != stream.name or port.schema is None:
+            if port.schema is None:
                 continue
             here = names.items["jobs"][job.name].locate("to", index)
-            if first is None:
-                first = port.schema, here
-            elif first[0] != port.schema:
-                related = ((first[1], "the other schema"),) if first[1] else ()
+            schema, place = first.setdefault(port.stream, (port.schema, here))
+            if schema != port.schema:
                 problems.add(
                     Diagnostic(
                         "two-schemas",
-                        f"the stream {stream.name!r} is written with two schemas",
+                        f"the stream {port.stream!r} is written with two schemas",
                         here,
                         found=str(dict(port.schema)),
-                        expected=str(first[0]),
+                        expected=str(dict(schema)),
                         hint="let the job write the same columns, or another stream",
-                        related=related,
+                        related=((place, "the other schema"),),
                     )
                 )
+
+
+def _topics(pipeline: Pipeline, names: Names, problems: Problems) -> None:
+    """Two streams must not be one topic: their records would mix."""
+    world = World(pipeline)
+    first: dict[Key, str] = {}
+    for name in pipeline.streams:
+        other = first.setdefault(world.stream_key(name), name)
+        if other != name:
+            problems.add(
+                Diagnostic(
+                    "same-topic",
+                    f"the streams {other!r} and {name!r} are one topic of one broker",
+                    names.items["streams"][name].at,
+                    hint="give one of them another `topic:`, or use one stream for both",
+                    related=((names.items["streams"][other].at, "the other one"),),
+                )
+            )
 
 
 def _pins(pipeline: Pipeline, names: Names, problems: Problems) -> None:

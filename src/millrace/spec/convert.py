@@ -73,7 +73,10 @@ class Converter:
         failed = len(found) < len(layers)
         for layer in found:
             failed |= not self._keys_known(shape, layer.node, path, also)
+        given = {key for layer in found for key in layer.node.map}
         for item in shape.fields:
+            if item.key not in given and self.trace is None and not item.required:
+                continue
             value = self._field(item, found, scope, path)
             if value is FAILED:
                 failed = True

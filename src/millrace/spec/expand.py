@@ -31,10 +31,13 @@ class Item:
     def locate(self, *path: str | int) -> Location:
         """Return the nearest place of a field (or of a part of it)."""
         for layer in self.layers:
-            node: Node | None = layer.node
+            node, found = layer.node, False
             for step in path:
-                node = _below(node, step)
-            if node is not None:
+                below = _below(node, step)
+                if below is None:
+                    break  # a short form: the value itself stands for its field
+                node, found = below, True
+            if found:
                 return node.at
         return self.at
 

@@ -115,6 +115,8 @@ class _Loading:
         values = Values(self.problems)
         scope = constants_of(document, values, self.problems)
         items = Expander(document, values, self.problems, scope).expand()
+        if any(item.code == "too-many" for item in self.problems):
+            return None
         values.lookup = lookup_in(items, values, _default_of)
         things = self._convert(items, values)
         name = self._text(document.name, "pipeline", values, scope)

@@ -8,6 +8,7 @@ firings gets through a round, no order can get stuck, and if this one gets stuck
 from __future__ import annotations
 
 import heapq
+import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -70,15 +71,26 @@ def run(network: Network) -> Occupancy:
 
 
 def _bounded(network: Network) -> Occupancy:
-    """All that a round brings fits: enough for any order of firings."""
+    """All that a round brings is enough for any order of firings; less is known to be too little.
+
+    Between the two, a declared capacity is neither proven nor refuted, and nothing is said.
+    """
     times = network.firings
     peaks: dict[str, int] = {}
+    unknown: set[str] = set()
     for channel in network.channels:
         brought = sum(times[name] * made for name, made in channel.writers)
         peaks[channel.stream] = max(peaks.get(channel.stream, 0), brought)
-        if channel.capacity is not None and channel.capacity < brought:
-            peaks[channel.stream] = channel.capacity
-    return Occupancy(peaks)
+        if channel.capacity is None or channel.capacity >= brought:
+            continue
+        least = max(
+            made + channel.taken - math.gcd(made, channel.taken) for _, made in channel.writers
+        )
+        if channel.capacity < least:
+            blocked = f"{channel.stream} must hold {least} at times, and holds {channel.capacity}"
+            return Occupancy(stuck=channel.stream, blocked=blocked, enough=brought)
+        unknown.add(channel.stream)
+    return Occupancy({name: peak for name, peak in peaks.items() if name not in unknown})
 
 
 class _Round:

@@ -9,7 +9,7 @@ from millrace.errors import Diagnostic, Problems
 from millrace.spec.foreign import known_fields
 from millrace.spec.node import Node
 from millrace.spec.skepu_grammar import parse
-from millrace.spec.skepu_nodes import BLOCK, Builder, tell_unknown
+from millrace.spec.skepu_nodes import BLOCK, Builder, Unknown, tell_unknown
 from millrace.spec.source import Source, Sources
 
 #: What tasks and streams take from the pipeline, the application or the file around them.
@@ -55,7 +55,7 @@ def native_of_skepu(source: Source, sources: Sources, problems: Problems) -> Nod
     before = len(problems.items)
     root = Builder(sources, problems, known).build(tree, source)
     tell_unknown(root, known, problems)
-    native = _Translation(problems).native(root) if len(problems.items) == before else None
+    native = _Translation(problems).native(root)
     return native if len(problems.items) == before else None
 
 
@@ -245,8 +245,11 @@ class _Translation:
         self.streams[name] = node.like(stream)
 
     def _word(self, node: Node, key: str, words: dict[str, str]) -> Node:
-        if node.value in words:
-            return node.like(words[node.value])
+        value: Any = node.value
+        if isinstance(value, Unknown):
+            return node  # told already
+        if isinstance(value, str) and value in words:
+            return node.like(words[value])
         self.problems.error(
             "wrong-type",
             f"{key} can't be {node.describe()}",

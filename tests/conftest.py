@@ -1,0 +1,96 @@
+"""What all tests share: skips that are seen, and pipelines from a few lines."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from millrace.errors import Diagnostic
+from millrace.spec import Loaded, load
+
+settings.register_profile("millrace", derandomize=True, deadline=None, print_blob=True)
+settings.load_profile("millrace")
+
+FIXTURES = Path(__file__).parent / "fixtures"
+ALLOWED_SKIPS = Path(__file__).parent / "allowed-skips.txt"
+
+
+def allowed_skips() -> list[str]:
+    lines = ALLOWED_SKIPS.read_text().splitlines()
+    return [line.split("#")[0].strip() for line in lines if line.split("#")[0].strip()]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for mark in item.iter_markers("needs"):
+        if shutil.which(mark.args[0]) is None:
+            pytest.skip(f"{mark.args[0]} is not installed")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = terminalreporter.stats.get("skipped", [])
+    if not skipped:
+        terminalreporter.write_line("Skipped: nothing.")
+        return
+    terminalreporter.write_line("Skipped, and why:")
+    for report in skipped:
+        terminalreporter.write_line(f"  {report.nodeid}: {report.longrepr[2]}")
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Under CI a skip is a failure, unless the list in the repository allows it."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("CI") != "true" or reporter is None or exitstatus != 0:
+        return
+    allowed = allowed_skips()
+    for report in reporter.stats.get("skipped", []):
+        if not any(part in report.nodeid for part in allowed):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            reporter.write_line(
+                f"CI: {report.nodeid} was skipped and is not on {ALLOWED_SKIPS.name}"
+            )
+
+
+@pytest.fixture
+def fixtures() -> Path:
+    return FIXTURES
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that writes files into a project of their own and gives the last path."""
+    (tmp_path / "millrace.toml").touch()
+
+    def write_files(text: str = "", name: str = "pipeline.yaml", **others: str) -> Path:
+        for other, content in others.items():
+            path = tmp_path / other.replace("__", "/").replace("_yaml", ".yaml")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+
+    return write_files
+
+
+@pytest.fixture
+def loads(write: Callable[..., Path]) -> Callable[..., Loaded]:
+    """Return a function that loads a text as a file."""
+
+    def load_text_as_file(
+        text: str, *, profile: str | None = None, trace: bool = False, **others: str
+    ) -> Loaded:
+        return load(write(text, **others), profile=profile, trace=trace)
+
+    return load_text_as_file
+
+
+def only(loaded: Loaded) -> Diagnostic:
+    """Return the one problem of a load."""
+    assert len(loaded.diagnostics) == 1, [
+        f"{item.at} {item.code}: {item.message}" for item in loaded.diagnostics
+    ]
+    return loaded.diagnostics[0]
