@@ -304,3 +304,8 @@ def test_required_raises_with_every_problem() -> None:
         load_text("streams: {a: {}}").required()
     assert len(caught.value.diagnostics) == 2
     assert load_text(BASE).required().name == "p"
+
+
+def test_what_an_expression_comes_to_is_not_worked_out_again(loads: Loads) -> None:
+    text = BASE.replace("{raw: {}", "{raw: {key: '${{ a }}'}") + "constants: {a: '$${{ nope }}'}"
+    assert valid(loads(text)).streams["raw"].key == ("${{ nope }}",)

@@ -246,6 +246,17 @@ def test_things_that_are_broken_cause_no_further_errors() -> None:
     assert [item.code for item in loaded.diagnostics] == ["wrong-type"]
 
 
+def test_what_a_broken_thing_does_not_touch_is_still_checked() -> None:
+    loaded = load_text(
+        HEAD + "streams: {a: {sight: n}}\njobs: {j: {from: aa, map: x, mode: real-time}}"
+    )
+    assert [item.code for item in loaded.diagnostics] == [
+        "unknown-key",
+        "unknown-stream",
+        "no-real-time",
+    ]
+
+
 def test_a_long_list_of_problems_is_cut_and_counted() -> None:
     jobs = "\n".join(f"  j{number}: {{nope: 1}}" for number in range(500))
     loaded = load_text(f"pipeline: p\njobs:\n{jobs}")

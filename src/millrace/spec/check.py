@@ -28,14 +28,19 @@ class Names:
         return self.groups if section == "groups" else self.items[section]
 
 
-def check(pipeline: Pipeline, names: Names, problems: Problems) -> None:
-    """Tell everything that does not fit together."""
+def check(pipeline: Pipeline, names: Names, problems: Problems, *, whole: bool = True) -> None:
+    """Tell everything that does not fit together.
+
+    Without all things (`whole`), or where a name leads nowhere, only what each thing says by
+    itself is checked: the rest would speak of things that are not there.
+    """
     before = len(problems.items)
     check_references(pipeline, names, problems)
-    if len(problems.items) > before:
-        return  # the rest would speak of things that are not there
+    whole = whole and len(problems.items) == before
     for job in pipeline.jobs.values():
         check_job(job, pipeline, names.items["jobs"][job.name], problems)
+    if not whole:
+        return
     _streams(pipeline, names, problems)
     _schemas(pipeline, names, problems)
     _topics(pipeline, names, problems)

@@ -62,6 +62,8 @@ def _kind(job: Job, item: Item, problems: Problems) -> None:
 
 def _place(job: Job, pipeline: Pipeline, item: Item, problems: Problems) -> None:
     site = pipeline.sites.get(job.site or "")
+    if site is None and job.site is not None:
+        return  # told where the name leads nowhere
     if site is None:
         problems.error(
             "no-site",

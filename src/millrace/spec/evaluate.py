@@ -52,10 +52,10 @@ class Values:
 
     def of(self, node: Node, scope: Scope) -> Node | None:
         """Return the node itself, or what its expressions come to; None after a problem."""
-        if not isinstance(node.value, str) or OPEN not in node.value:
+        if not isinstance(node.value, str) or node.done or OPEN not in node.value:
             return node
         try:
-            return node.like(self._text(node.value, scope))
+            return node.like(self._text(node.value, scope), done=True)
         except ExpressionError as error:
             self._tell(node, error)
             return None

@@ -12,7 +12,7 @@ Scalar = None | bool | int | float | str
 class Node:
     """A scalar, a list of nodes or a map of nodes, with its place. Never changed once read."""
 
-    __slots__ = ("column", "file", "keys", "line", "value")
+    __slots__ = ("column", "done", "file", "keys", "line", "value")
 
     def __init__(
         self,
@@ -22,6 +22,8 @@ class Node:
         column: int,
         keys: dict[str, tuple[int, int]] | None = None,
     ) -> None:
+        #: Whether its expressions are worked out, so that what came of them is taken as it is.
+        self.done = False
         self.value = value
         self.file = file
         self.line = line
@@ -43,17 +45,19 @@ class Node:
         """Return the map, or an empty one."""
         return self.value if isinstance(self.value, dict) else {}
 
-    def like(self, value: Any) -> Node:
+    def like(self, value: Any, *, done: bool = False) -> Node:
         """Make plain Python data into a tree at this node's place."""
         keys: dict[str, tuple[int, int]] | None = None
         if isinstance(value, Node):
             return value
         if isinstance(value, dict):
             keys = dict.fromkeys(value, (self.line, self.column))
-            value = {key: self.like(item) for key, item in value.items()}
+            value = {key: self.like(item, done=done) for key, item in value.items()}
         elif isinstance(value, list):
-            value = [self.like(item) for item in value]
-        return Node(value, self.file, self.line, self.column, keys)
+            value = [self.like(item, done=done) for item in value]
+        node = Node(value, self.file, self.line, self.column, keys)
+        node.done = done
+        return node
 
     def describe(self) -> str:
         """Say what was found here, for a message."""

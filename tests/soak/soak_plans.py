@@ -1,0 +1,44 @@
+"""Long seeded campaigns: plans tried out, and documents mutated, by the ten thousand.
+
+`make soak` runs them; SEED and CASES in the environment choose which and how many.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
+
+from millrace.model import Pipeline
+from millrace.spec import load_text
+from tests.plan.test_plan_properties import pairs, try_out
+from tests.spec.test_spec_properties import SEEDS, mutated, tame
+
+SEED = int(os.environ.get("SEED", "1"))
+CASES = int(os.environ.get("CASES", "20000"))
+
+
+@seed(SEED)
+@settings(
+    max_examples=CASES,
+    deadline=None,
+    derandomize=False,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+@given(pairs(), st.integers(0, 2**32))
+def test_plans_lose_nothing(pair: tuple[Pipeline, Pipeline], order: int) -> None:
+    try_out(*pair, order, orders=2)
+
+
+def test_mutated_documents_only_give_diagnostics() -> None:
+    chance = random.Random(SEED)
+    for number in range(CASES * 2):
+        text = mutated(chance.choice(SEEDS), chance)
+        try:
+            tame(load_text(text, "seed"))
+        except Exception as error:
+            message = f"case {number} of SEED={SEED}: {text!r}"
+            raise AssertionError(message) from error
