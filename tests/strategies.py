@@ -45,7 +45,7 @@ from millrace.model.shape import (
 names = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,8}", fullmatch=True)
 #: Anything that YAML can carry; texts that look like numbers, words and expressions among them.
 texts = st.one_of(
-    st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=12),
+    st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12),
     st.sampled_from(
         [
             "no",
@@ -176,7 +176,7 @@ def jobs_over(
     cut = draw(st.integers(1, len(streams) - 1))
     inputs = draw(st.lists(st.sampled_from(streams[:cut]), min_size=1, max_size=2, unique=True))
     outputs = draw(st.lists(st.sampled_from(streams[cut:]), max_size=2, unique=True))
-    job = draw(of_record(record_of(Job), JOB_FIXED))
+    job: Job = draw(of_record(record_of(Job), JOB_FIXED))
     kind = draw(st.sampled_from(sorted(KINDS)))
     return dataclasses.replace(
         job,
@@ -192,6 +192,8 @@ def jobs_over(
 @st.composite
 def streams_at(draw: Callable[[Any], Any], sites: list[str], name: str) -> Stream:
     """Return a stream at a site's broker."""
-    stream = draw(of_record(record_of(Stream), frozenset({"transport", "transient", "topic"})))
+    stream: Stream = draw(
+        of_record(record_of(Stream), frozenset({"transport", "transient", "topic"}))
+    )
     site = draw(st.sampled_from(sites))
     return dataclasses.replace(stream, name=name, site=site, transport=Transport.KAFKA)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import millrace
+
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
@@ -64,8 +66,6 @@ def test_pins_have_hashes_and_no_address(name: str) -> None:
 
 
 def test_the_version_stands_in_one_place_each() -> None:
-    import millrace
-
     assert millrace.__version__ == PYPROJECT["project"]["version"]
 
 

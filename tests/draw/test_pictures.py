@@ -9,6 +9,7 @@ import pytest
 from millrace.draw import dot, mermaid, picture, svg
 from millrace.draw.layout import layout
 from millrace.draw.picture import Picture
+from millrace.model import Pipeline, Stream
 from millrace.model.status import Observed
 from millrace.model.step import Action
 from millrace.plan import plan
@@ -130,8 +131,6 @@ def test_an_empty_pipeline_is_a_small_picture() -> None:
 
 
 def test_streams_of_no_known_site_are_drawn_beside() -> None:
-    from millrace.model import Pipeline, Stream
-
     lone = picture(Pipeline("p", streams={"a": Stream(name="a")}))
     assert "n0" in mermaid(lone)
     assert '"stream a"' in dot(lone)

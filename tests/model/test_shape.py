@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
@@ -73,7 +73,5 @@ def test_windows_know_their_kind_and_shape() -> None:
 
 
 def test_an_annotation_without_a_known_mark_is_its_plain_type() -> None:
-    from typing import Annotated
-
     shape: Any = shape_of(Annotated[str, "nothing"])
     assert shape == shape_of(str)

@@ -176,13 +176,10 @@ class Simulator:
     def _settle(self) -> None:
         moved = True
         while moved:
-            moved = any(
-                [
-                    self._read(name, job, sid)
-                    for name, job in self.running.items()
-                    for sid in job.spec.reads
-                ]
-            )
+            moved = False
+            for name, job in self.running.items():
+                for sid in job.spec.reads:
+                    moved |= self._read(name, job, sid)
 
     def _check(self) -> None:
         if set(self.logs) != set(self.worlds.new_streams):

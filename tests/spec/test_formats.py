@@ -101,7 +101,10 @@ description: d
 sites: {n: {broker: kafka, host: x, engine: {kind: spark, options: {a: 1}}}}
 pilots: {x: {}}
 streams: {a: {partitions: 3}, b: {}}
-jobs: {j: {from: {stream: a, as: z}, to: b, sql: x}, k: {from: [a, b], jar: x}, l: {from: a, to: b, jar: x}}
+jobs:
+  j: {from: {stream: a, as: z}, to: b, sql: x}
+  k: {from: [a, b], jar: x}
+  l: {from: a, to: b, jar: x}
 """).required()
     with pytest.raises(ExportError) as caught:
         speck_of(pipeline)
@@ -155,7 +158,8 @@ resources { hosts: [ { id: h1, host: "10.0.0.1" executor_affinity: "0-2,4" } { i
 encryption: none
 application {
   id: app
-  constants: [ { id: N value: 2 }, { id: M value: $N * (3 + 1) - 10 / 5 } { id: S value: "a" + "b" } ]
+  constants: [ { id: N value: 2 }, { id: M value: $N * (3 + 1) - 10 / 5 }
+               { id: S value: "a" + "b" } ]
   workflow: [
     pipeline {
       "id": one,
@@ -166,7 +170,8 @@ application {
       tasks: [
         { id: a host: $h1 output_streams: [$s, $t] cores: "1" }
         { id: b host: $h2 input_streams: [$s] input_buffer_size: -1 + 2
-          variants: [ cpp { id: v build: { source: $S output: $h1.host } default: true } { id: w } ] }
+          variants: [ cpp { id: v build: { source: $S output: $h1.host } default: true }
+                      { id: w } ] }
         { id: c host: $h2 input_streams: [$t] }
       ]
     }

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from millrace.errors import SpecError
 from millrace.model import Duration, Job, Pipeline, Records, Secret, Size, Window
 from millrace.model.stream import Format, Promise
 from millrace.spec import Loaded, load_text
@@ -91,9 +92,13 @@ sites: {n: {broker: kafka}}
 defaults: {streams: {partitions: 3}}
 streams:
   raw: {retention: 7 d}
-  out: {partitions: "${{ streams.raw.partitions * 2 }}", retention: "${{ streams['raw'].retention }}"}
+  out:
+    partitions: ${{ streams.raw.partitions * 2 }}
+    retention: ${{ streams['raw'].retention }}
 jobs:
-  j: {from: raw, to: out, map: "m:f", replicas: "${{ streams.out.partitions + 1 }}", mode: "${{ jobs.k.mode }}"}
+  j:
+    {from: raw, to: out, map: "m:f", mode: "${{ jobs.k.mode }}",
+     replicas: "${{ streams.out.partitions + 1 }}"}
   k: {from: raw, sql: x}
 """)
     )
@@ -179,7 +184,8 @@ jobs:
 def test_includes_bring_their_part(loads: Loads) -> None:
     pipeline = valid(
         loads(
-            "pipeline: p\ninclude: [a.yaml, parts/b.yaml]\njobs: {j: {from: raw, sql: 'x${{ n }}'}}",
+            "pipeline: p\ninclude: [a.yaml, parts/b.yaml]\n"
+            "jobs: {j: {from: raw, sql: 'x${{ n }}'}}",
             a_yaml="constants: {n: 5}\nsites: {n: {broker: kafka}}\ninclude: parts/b.yaml",
             parts__b_yaml="streams: {raw: {}}\ndefaults: {streams: {partitions: 4}}",
         )
@@ -298,8 +304,6 @@ def test_a_text_can_not_include(loads: Loads) -> None:
 
 
 def test_required_raises_with_every_problem() -> None:
-    from millrace.errors import SpecError
-
     with pytest.raises(SpecError, match="the pipeline has no name") as caught:
         load_text("streams: {a: {}}").required()
     assert len(caught.value.diagnostics) == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -306,7 +305,7 @@ def test_include_cycles_and_escapes(loads: Loads, tmp_path: Path) -> None:
     outside = tmp_path.parent / "outside.yaml"
     outside.write_text("streams: {}")
     link = tmp_path / "link.yaml"
-    os.symlink(outside, link)
+    link.symlink_to(outside)
     for name in ("../outside.yaml", str(outside), "link.yaml", "a\0b"):
         told = loads(f'pipeline: p\ninclude: ["{name}"]'.replace("\0", "\\0"))
         assert told.diagnostics[0].code == "include-escape", name

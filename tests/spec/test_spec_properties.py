@@ -8,6 +8,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -202,8 +203,6 @@ def test_documents_of_any_shape_only_give_diagnostics(document: dict[str, object
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.yaml")), ids=str)
 def test_the_schema_accepts_every_example(path: Path) -> None:
-    import yaml
-
     CHECKER.validate(yaml.safe_load(path.read_text()))
 
 

@@ -139,6 +139,8 @@ class _Builder:
         line, column = mark.line + 1, mark.column + 1
         frame = self.stack[-1] if self.stack else None
         if frame is not None and frame.table is not None and frame.key is None:
+            if event.anchor is not None:
+                self.anchors[event.anchor] = (Node(event.value, self.file, line, column), 1)
             self._key(frame, event.value, line, column)
             return
         value: Scalar = event.value
