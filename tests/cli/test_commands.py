@@ -2,45 +2,57 @@
 
 from __future__ import annotations
 
+import io
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from millrace.cli import main
 from tests.conftest import FIXTURES
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "road-traffic" / "pipeline.yaml"
 OLD, NEW = (str(FIXTURES / f"speck-listing-{number}.yaml") for number in ("1.1", "1.2"))
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
+
+@dataclass(frozen=True)
+class Done:
+    """What a command printed and how it ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Run = Callable[..., Done]
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
-    def run_millrace(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "millrace.cli", *arguments],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            cwd=tmp_path,
-            check=False,
-            env={**os.environ, "NO_COLOR": "1", "COLUMNS": "100", "TERMINAL_WIDTH": "100"},
-        )
-        assert "Traceback" not in done.stderr, done.stderr
-        return done
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return a function that runs `millrace` as its script does, in this process."""
+    monkeypatch.chdir(tmp_path)
+    for name, value in (("NO_COLOR", "1"), ("COLUMNS", "100"), ("TERMINAL_WIDTH", "100")):
+        monkeypatch.setenv(name, value)
+
+    def run_millrace(*arguments: str, stdin: str = "") -> Done:
+        monkeypatch.setattr(sys, "argv", ["millrace", *arguments])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        with pytest.raises(SystemExit) as ended:
+            main.run()
+        captured = capsys.readouterr()
+        code = ended.value.code
+        return Done(code if isinstance(code, int) else 0, captured.out, captured.err)
 
     return run_millrace
 
 
-def document(done: subprocess.CompletedProcess[str]) -> Any:
+def document(done: Done) -> Any:
     return json.loads(done.stdout)
 
 
@@ -253,3 +265,11 @@ def test_a_closed_pipe_is_quiet() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(timeout=60) == 1
+
+
+def test_the_installed_command_is_there() -> None:
+    command = Path(sys.executable).parent / "millrace"
+    done = subprocess.run(
+        [command, "validate", EXAMPLE], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "is valid" in done.stdout

@@ -10,6 +10,7 @@ from millrace.model.job import Mode
 from millrace.model.status import JobFacts, Observed
 from millrace.model.step import Action, Kind, Plan, Step
 from millrace.plan import plan
+from millrace.plan.diff import differences
 from millrace.spec import load, load_text
 from tests.conftest import FIXTURES
 from tests.plan.test_plan_properties import try_out
@@ -335,6 +336,21 @@ def test_variants_and_lists_of_records_are_compared_part_by_part() -> None:
     assert found.steps[0].reasons[0].text == "variants.v.backend: a -> b"
     more = between(of(text), of(text.replace("{v: {backend: a}}", "{v: {backend: a}, w: c}")))
     assert more.steps[0].reasons[0].field == "variants"
+
+
+def test_engines_of_a_site_are_compared_one_by_one() -> None:
+    site = of(BASE).sites["m"]
+    engine = dataclasses.replace(site.engines[0], options={"a": 2}, master="local[2]")
+    reasons = differences(site, dataclasses.replace(site, engines=(engine,)))
+    assert [reason.field for reason in reasons] == ["engine[0].master", "engine[0].options"]
+    more = dataclasses.replace(site, engines=(*site.engines, engine))
+    assert [reason.field for reason in differences(site, more)] == ["engine"]
+
+
+def test_long_values_are_cut_in_reasons() -> None:
+    found = between(of(BASE), of(BASE.replace("SELECT 1", "SELECT " + "1 + " * 100 + "1")))
+    assert len(found.steps[0].reasons[0].new) == 120
+    assert found.steps[0].reasons[0].new.endswith("...")
 
 
 def test_levels_put_side_by_side_what_may_run_so() -> None:

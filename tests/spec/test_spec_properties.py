@@ -30,7 +30,7 @@ SEEDS = [
 CHECKER = jsonschema.Draft202012Validator(schema())
 
 
-@settings(max_examples=300, suppress_health_check=SLOW)
+@settings(max_examples=150, suppress_health_check=SLOW)
 @given(pipelines())
 def test_export_then_load_is_the_identity(pipeline: Pipeline) -> None:
     document = pipeline_document(pipeline)
@@ -40,7 +40,7 @@ def test_export_then_load_is_the_identity(pipeline: Pipeline) -> None:
     assert pipeline_document(loaded.required()) == document
 
 
-@settings(max_examples=150, suppress_health_check=SLOW)
+@settings(max_examples=60, suppress_health_check=SLOW)
 @given(pipelines())
 def test_the_same_holds_for_json_and_the_schema_accepts_it(pipeline: Pipeline) -> None:
     document = pipeline_document(pipeline)
@@ -48,7 +48,7 @@ def test_the_same_holds_for_json_and_the_schema_accepts_it(pipeline: Pipeline) -
     CHECKER.validate(document)
 
 
-@settings(max_examples=100, suppress_health_check=SLOW)
+@settings(max_examples=60, suppress_health_check=SLOW)
 @given(pipelines(), st.randoms(use_true_random=False))
 def test_another_order_is_no_change(pipeline: Pipeline, chance: random.Random) -> None:
     document = pipeline_document(pipeline)
