@@ -120,6 +120,11 @@ def test_all_expressions_of_a_document_share_a_budget() -> None:
         evaluator.value(Expression("big.map(a, a)"), names)
 
 
+def test_numbers_beyond_the_language_are_told() -> None:
+    with pytest.raises(ExpressionError, match="'n'"):
+        value("n + 1", n=2**70)
+
+
 def test_deep_values_are_refused() -> None:
     deep: Any = 1
     for _ in range(30):

@@ -133,8 +133,8 @@ class Evaluator:
         program, used, macros = _compiled(expression.text)
         variables = {name: names[name] for name in used if name in names}
         self._spend(variables, macros, expression)
-        context = cel.Context(variables=variables, functions={"range": self._range})
         try:
+            context = cel.Context(variables=variables, functions={"range": self._range})
             result = program.execute(context)
         except Exception as error:  # the library raises builtin kinds of every sort
             raise _explained(error, names) from None
