@@ -20,6 +20,7 @@ Sid = tuple[str, str]
 class JobSpec:
     reads: tuple[Sid, ...]
     writes: tuple[Sid, ...]
+    rejects: tuple[Sid, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,9 @@ class Simulator:
         if count <= 0:
             return False
         job.positions[sid] += count
+        for out in job.spec.rejects:
+            if out not in self.logs:
+                raise Lost(f"{name} has no place for malformed records: {out} is not there")
         for out in job.spec.writes:
             if out not in self.logs:
                 raise Lost(f"{name} writes {out}, which is not there")
@@ -140,7 +144,7 @@ class Simulator:
 
     def _unused(self, sid: Sid) -> None:
         for name, job in self.running.items():
-            if sid in job.spec.reads or sid in job.spec.writes:
+            if sid in (*job.spec.reads, *job.spec.writes, *job.spec.rejects):
                 raise Lost(f"{name} uses {sid} while it is changed or removed")
 
     def _read_out(self, sid: Sid, what: str) -> None:

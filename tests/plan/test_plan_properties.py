@@ -86,8 +86,16 @@ def worlds(old: Pipeline, new: Pipeline) -> Worlds:
         def sid(name: str) -> tuple[str, str]:
             return name, pipeline.streams[name].site or ""
 
+        def rejects(job: Job) -> list[str]:
+            named = [pipeline.streams[name].dead_letters for name in job.reads]
+            return sorted({name for name in named if name is not None})
+
         return {
-            job.name: JobSpec(tuple(map(sid, job.reads)), tuple(map(sid, job.writes)))
+            job.name: JobSpec(
+                tuple(map(sid, job.reads)),
+                tuple(map(sid, job.writes)),
+                tuple(map(sid, rejects(job))),
+            )
             for job in pipeline.jobs.values()
         }
 
@@ -132,7 +140,17 @@ def seeded_world(chance: random.Random, like: Pipeline | None = None) -> Pipelin
             site=chance.choice(SITES),
             transport=Transport.KAFKA,
             partitions=chance.randint(1, 3),
+            dead_letters=chance.choice([None, None, "bad"]),
         )
+    if any(stream.dead_letters for stream in streams.values()):
+        bad = like.streams.get("bad") if like is not None and chance.random() < 0.5 else None
+        site = chance.choice(SITES)
+        streams["bad"] = bad or Stream(name="bad", site=site, transport=Transport.KAFKA)
+        if chance.random() < 0.5:  # somebody reads what was rejected, and puts it back
+            back = (Output(stream=order[0]),) if order[0] in streams else ()
+            jobs["again"] = Job(
+                name="again", site=site, sql="x", inputs=(Input(stream="bad"),), outputs=back
+            )
     sites = {name: Site(name=name, broker=Broker()) for name in SITES}
     return Pipeline("p", sites=sites, streams=streams, jobs=jobs)
 

@@ -256,7 +256,7 @@ def test_fewer_partitions_make_the_stream_anew() -> None:
 
 def test_order_that_is_lost_is_said() -> None:
     found = between(of(BASE), of(BASE.replace("a: {site: n}", "a: {site: n, partitions: 2}")))
-    assert any("a is written from outside" in note for note in found.notes)
+    assert any("a: written from outside" in note for note in found.notes)
 
 
 def test_a_stream_at_another_site_is_another_stream() -> None:
@@ -324,8 +324,29 @@ def test_a_renamed_stream_of_the_same_topic_restarts_its_jobs() -> None:
 
 def test_streams_used_from_outside_are_noted_when_they_go() -> None:
     found = between(of(BASE), of("pipeline: p\nsites: {n: {broker: kafka}}"))
-    assert any("a is written from outside" in note for note in found.notes)
-    assert any("c at n is read from outside" in note for note in found.notes)
+    assert any("a: written from outside" in note for note in found.notes)
+    assert any("c at n: read from outside" in note for note in found.notes)
+
+
+LETTERS = BASE.replace("a: {site: n}", "a: {site: n, dead_letters: bad}, bad: {site: n}")
+
+
+def test_where_malformed_records_go_is_part_of_the_order() -> None:
+    found = plan(of(LETTERS), Observed(), {})
+    assert before(found, "create stream bad", "create job j")
+    moved = between(of(LETTERS), of(LETTERS.replace("bad: {site: n}", "bad: {site: m}")))
+    assert actions(moved, Kind.JOB) == ["change j"]
+    assert step(moved, "change job j").reasons[0].text == "dead letters: bad is at another place"
+    assert not any("bad" in note and "written" in note for note in moved.notes)
+    assert before(moved, "change job j", "delete stream bad")
+
+
+def test_a_reader_of_dead_letters_had_better_stop_after_those_who_write_them() -> None:
+    text = LETTERS + "  l: {site: n, from: bad, to: a, sql: y}\n"
+    found = between(of(text), of("pipeline: p"))
+    assert before(found, "delete job j", "delete job l") or before(
+        found, "delete job l", "delete job j"
+    )
 
 
 def test_variants_and_lists_of_records_are_compared_part_by_part() -> None:

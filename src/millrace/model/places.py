@@ -59,6 +59,11 @@ class World:
         """The jobs that write each stream."""
         return self._users(self.writes)
 
+    @cached_property
+    def rejecters(self) -> dict[Key, list[str]]:
+        """The jobs that put malformed records into each stream."""
+        return self._users(self.letters)
+
     def _users(self, used: Callable[[Job], dict[Key, str]]) -> dict[Key, list[str]]:
         found: dict[Key, list[str]] = {}
         for name, job in self.pipeline.jobs.items():
@@ -117,6 +122,12 @@ class World:
     def reads(self, job: Job) -> dict[Key, str]:
         """The keys of the streams that a job reads, with their names."""
         return {self.stream_key(name): name for name in job.reads}
+
+    def letters(self, job: Job) -> dict[Key, str]:
+        """The keys of the streams that get what is malformed in a job's inputs."""
+        inputs = (self.pipeline.streams.get(name) for name in job.reads)
+        named = (stream.dead_letters for stream in inputs if stream is not None)
+        return {self.stream_key(name): name for name in named if name is not None}
 
     def writes(self, job: Job) -> dict[Key, str]:
         """The keys of the streams that a job writes, with their names."""

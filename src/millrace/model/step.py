@@ -51,6 +51,8 @@ class Step:
     reasons: tuple[Reason, ...] = ()
     #: What survives it: checkpoint, state, offsets.
     keeps: tuple[str, ...] = ()
+    #: Whether a job holds state; None where nobody knows yet, and for things that are no jobs.
+    stateful: bool | None = None
     #: Streams that a job reads to their end before it lets go of them.
     drains: tuple[str, ...] = ()
     #: Streams that a job reads from their first record, or from where they were as the plan began.

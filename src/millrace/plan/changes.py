@@ -47,6 +47,7 @@ def job_change(old: Job, new: Job, before: World, after: World, facts: Facts) ->
         reasons.append(changed("site", old.site, new.site, Impact.IGNORE))
     reasons += _engine_settings(old, new, before, after)
     reasons += _ports(old, new, before, after)
+    reasons += _letters(old, new, before, after)
     if not reasons:
         return None
     reasons = [_weighed(reason, stateful(old, facts)) for reason in reasons]
@@ -89,6 +90,15 @@ def _ports(old: Job, new: Job, before: World, after: World) -> Iterable[Reason]:
         else:
             for index, (a, b) in enumerate(zip(one, other, strict=True)):
                 yield from differences(a, b, prefix=f"{key}[{index}].")
+
+
+def _letters(old: Job, new: Job, before: World, after: World) -> Iterable[Reason]:
+    """Where malformed records go; a stream that names another one is stopped for by itself."""
+    one, other = before.letters(old), after.letters(new)
+    moved = [name for key, name in other.items() if key not in one]
+    if moved and [*one.values()] == [*other.values()]:
+        text = f"dead letters: {', '.join(moved)} is at another place"
+        yield Reason(text, Impact.RESTART, "dead_letters")
 
 
 def _weighed(reason: Reason, has_state: bool | None) -> Reason:

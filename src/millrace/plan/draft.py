@@ -23,6 +23,10 @@ from millrace.plan.diff import differences
 NEW = Reason("new in the file", Impact.IGNORE)
 GONE = Reason("no longer in the file", Impact.IGNORE)
 
+WRITTEN = "written from outside; stop the writers first, what comes later is not read"
+READ = "read from outside; read it to the end before you apply, the records go with the stream"
+REORDERED = "written from outside; records of one key may change places as the partitions do"
+
 
 @dataclass(slots=True)
 class Draft:
@@ -44,7 +48,8 @@ class Draft:
     brokers: dict[tuple[Action, Key], str] = field(default_factory=dict)
     pilots: dict[tuple[Action, Key], str] = field(default_factory=dict)
     quiet: set[Key] = field(default_factory=set)
-    notes: list[str] = field(default_factory=list)
+    #: Streams that something outside the pipeline writes or reads, by what that means for them.
+    outside: dict[str, list[str]] = field(default_factory=dict)
 
     def fill(self) -> None:
         """Collect the steps of every kind."""
@@ -64,6 +69,9 @@ class Draft:
             self._quieten(key)
 
     def _add(self, step: Step) -> str:
+        if step.kind is Kind.JOB:
+            job = self.old.pipeline.jobs.get(step.name) or self.new.pipeline.jobs[step.name]
+            step = replace(step, stateful=stateful(job, self.facts))
         self.steps[step.id] = step
         return step.id
 
@@ -111,10 +119,7 @@ class Draft:
         if step.impact is not Impact.IGNORE:
             self.quiet.add(key)
         if not same_order(stream, old) and key not in self.new.writers:
-            self.notes.append(
-                f"{stream.name} is written from outside: records of one key may "
-                "change places where its partitions change"
-            )
+            self.outside.setdefault(REORDERED, []).append(stream.name)
 
     def _stream_gone(self, key: Key, stream: Stream) -> None:
         now = self.new.pipeline.streams.get(stream.name)
@@ -123,16 +128,10 @@ class Draft:
             Action.DELETE, Kind.STREAM, stream.name, stream.site or "", Impact.REPLACE, (why,)
         )
         self.streams[Action.DELETE, key] = self._add(step)
-        if key not in self.old.writers:
-            self.notes.append(
-                f"{stream.name} is written from outside: stop its writers first, "
-                "what comes later is not read"
-            )
+        if key not in self.old.writers and key not in self.old.rejecters:
+            self.outside.setdefault(WRITTEN, []).append(stream.name)
         if key not in self.old.readers:
-            self.notes.append(
-                f"{stream.name} at {stream.site} is read from outside: read it to "
-                "its end before you apply, its records go with it"
-            )
+            self.outside.setdefault(READ, []).append(f"{stream.name} at {stream.site}")
 
     def _job(self, name: str) -> None:
         job, old = self.new.pipeline.jobs[name], self.old.pipeline.jobs.get(name)
@@ -197,7 +196,8 @@ class Draft:
         """Stop all jobs at a stream before it is changed; its readers read it to the end first."""
         stream = self.old.streams[key]
         readers = self.old.readers.get(key, [])
-        for name in dict.fromkeys((*self.old.writers.get(key, []), *readers)):
+        writers = (*self.old.writers.get(key, []), *self.old.rejecters.get(key, []))
+        for name in dict.fromkeys((*writers, *readers)):
             self.stop(
                 name, f"stream {stream.name} is changed", (stream.name,) if name in readers else ()
             )

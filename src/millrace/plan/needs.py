@@ -3,7 +3,7 @@
 Needed:
 
 - a stream is created, or changed while its jobs stand still, before the `first` of a job that
-  uses it, and removed or changed after the `last` of a job that used it;
+  uses it (or puts what is malformed there), and removed or changed after the `last` of one;
 - a writer lets go of a stream (`last`) before a reader that lets go of it too, so that the reader
   can read it to its end; these edges follow the old graph, which has no circle;
 - pilots before brokers before streams, and back again.
@@ -42,13 +42,13 @@ def _streams(draft: Draft) -> Iterator[Maybe]:
     for name in draft.first:
         job = draft.new.pipeline.jobs[name]
         yield draft.last.get(name), draft.first[name]
-        for key in (*draft.new.reads(job), *draft.new.writes(job)):
+        for key in (*draft.new.reads(job), *draft.new.writes(job), *draft.new.letters(job)):
             yield draft.streams.get((Action.CREATE, key)), draft.first[name]
             if key in draft.quiet:
                 yield draft.streams[Action.CHANGE, key], draft.first[name]
     for name in draft.last:
         job = draft.old.pipeline.jobs[name]
-        for key in (*draft.old.reads(job), *draft.old.writes(job)):
+        for key in (*draft.old.reads(job), *draft.old.writes(job), *draft.old.letters(job)):
             yield draft.last[name], draft.streams.get((Action.DELETE, key))
             if key in draft.quiet:
                 yield draft.last[name], draft.streams[Action.CHANGE, key]
@@ -143,4 +143,16 @@ def wishes(draft: Draft) -> list[list[Edge]]:
             for other in leaving
             if one != other
         ]
-    return [dear, others]
+    return [dear, [*others, *_letters_first(draft)]]
+
+
+def _letters_first(draft: Draft) -> Iterator[Edge]:
+    """Jobs that reject records had better stop before those that read what was rejected.
+
+    Only a wish: what reads rejected records may well write them back to where they came from.
+    """
+    for key, jobs in draft.old.rejecters.items():
+        for reader in draft.old.readers.get(key, ()):
+            for job in jobs:
+                if job in draft.last and reader in draft.last and job != reader:
+                    yield draft.last[job], draft.last[reader]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Final
 
@@ -17,6 +18,7 @@ from millrace.plan.order import components, sorted_steps, with_wishes
 
 _KINDS: Final = (Kind.PILOT, Kind.BROKER, Kind.STREAM, Kind.JOB)
 _ACTIONS: Final = tuple(Action)
+_SHOWN: Final = 5
 _STARTS: Final = (Action.CREATE, Action.CHANGE, Action.MOVE, Action.START)
 
 
@@ -37,9 +39,11 @@ def plan(desired: Pipeline, observed: Observed, facts: Facts) -> Plan:
     return Plan(steps, _untouched(desired, steps), _notes(draft, steps, facts))
 
 
-def _rank(step: Step) -> tuple[int, int, str]:
-    """The order of steps that may run side by side."""
-    return _KINDS.index(step.kind), _ACTIONS.index(step.action), step.name
+def _rank(step: Step) -> tuple[int, int, tuple[tuple[int, str], ...]]:
+    """The order of steps that may run side by side: by kind, then as people count names."""
+    parts = re.findall(r"([0-9]{1,18})|([^0-9]+|[0-9])", step.name)
+    name = tuple((int(number or 0), text) for number, text in parts)
+    return _KINDS.index(step.kind), _ACTIONS.index(step.action), name
 
 
 def _untouched(desired: Pipeline, steps: tuple[Step, ...]) -> int:
@@ -48,5 +52,11 @@ def _untouched(desired: Pipeline, steps: tuple[Step, ...]) -> int:
 
 
 def _notes(draft: Draft, steps: tuple[Step, ...], facts: Facts) -> tuple[str, ...]:
+    notes = [_listed(names, what) for what, names in draft.outside.items()]
     started = [step.name for step in steps if step.kind is Kind.JOB and step.action in _STARTS]
-    return (*draft.notes, *mode_note(started, facts)) if started else tuple(draft.notes)
+    return (*notes, *mode_note(started, facts)) if started else tuple(notes)
+
+
+def _listed(names: list[str], what: str) -> str:
+    shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" * (len(names) > _SHOWN))
+    return f"{shown}: {what}"

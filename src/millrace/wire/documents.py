@@ -60,6 +60,7 @@ def step_document(step: Step) -> dict[str, Any]:
         "impact": "none" if step.impact is None else step.impact.text,
         "reasons": [_reason(reason) for reason in step.reasons],
         "keeps": list(step.keeps),
+        "stateful": step.stateful,
         "drains": list(step.drains),
         "joins": list(step.joins),
         "after": list(step.after),

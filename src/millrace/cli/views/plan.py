@@ -42,13 +42,20 @@ def _title(step: Step) -> str:
     return f"{step.kind} {step.name}"
 
 
+def _doubtful(step: Step) -> bool:
+    """Whether state is lost only if the job turns out to hold some."""
+    lost = step.impact is Impact.STATE_LOST and step.kind is Kind.JOB
+    return lost and step.stateful is None
+
+
 def _step(text: Text, step: Step, width: int, name_width: int) -> None:
     symbol, colour = SYMBOLS[step.action]
     text.append(f"{symbol} {_title(step):<{name_width}}", style=colour)
     place = f"  at {step.place}" if step.place else ""
     text.append(place, style="dim")
     if step.impact is not None and step.action is not Action.DELETE:
-        text.append(f"  {step.impact.text}", style=DEAR.get(step.impact, "default"))
+        doubt = ", if it has any" if _doubtful(step) else ""
+        text.append(f"  {step.impact.text}{doubt}", style=DEAR.get(step.impact, "default"))
     short = step.action in (Action.CREATE, Action.DELETE) or len(step.reasons) == 1
     if short and step.reasons:
         text.append(f"  ({step.reasons[0].text})", style="dim")
