@@ -324,7 +324,7 @@ def test_keys_of_a_main_file_do_not_belong_into_an_include(loads: Loads) -> None
     assert told.diagnostics[0].code == "unknown-key"
 
 
-def test_more_than_100000_things_are_refused(loads: Loads) -> None:
+def test_more_than_100000_jobs_are_refused(loads: Loads) -> None:
     told = loads("""
 pipeline: p
 streams: {raw: {}}

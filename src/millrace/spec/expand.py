@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import graphlib
 import itertools
-from collections.abc import Iterator
+import math
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -84,7 +85,7 @@ class Expander:
     values: Values
     problems: Problems
     scope: Scope
-    count: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
     items: Items = field(default_factory=lambda: {section: {} for section in SECTIONS})
 
     def expand(self) -> Items:
@@ -109,19 +110,21 @@ class Expander:
                 expected="a map (key: value)",
             )
             return True
-        repeated = node.map.get("for")
-        scopes = [self.scope] if repeated is None else self._scopes(repeated)
-        for scope in scopes:
-            self.count += 1
-            if self.count > MOST_ITEMS:
-                self.problems.error(
-                    "too-many",
-                    f"more than {MOST_ITEMS:,} things",
-                    entry.at,
-                    hint="shorten the lists that `for` goes over",
-                )
-                return False
-            self._item(section, entry, node, scope)
+        lists = self._lists(node.map.get("for"))
+        if lists is None:
+            return True
+        self.counts[section] += math.prod(len(values) for values in lists.values())
+        if self.counts[section] > MOST_ITEMS:
+            self.problems.error(
+                "too-many",
+                f"more than {MOST_ITEMS:,} {section}",
+                entry.at,
+                hint="shorten the lists that `for` goes over",
+            )
+            return False
+        for combination in itertools.product(*lists.values()):
+            names = dict(zip(lists, combination, strict=True))
+            self._item(section, entry, node, self.scope.with_names(names))
         return True
 
     def _item(self, section: str, entry: Entry, node: Node, scope: Scope) -> None:
@@ -164,8 +167,10 @@ class Expander:
                 return (own, *layers, *defaults)
         return (own, *defaults)
 
-    def _scopes(self, repeated: Node) -> Iterator[Scope]:
-        """One scope per combination of the variables' values."""
+    def _lists(self, repeated: Node | None) -> dict[str, list[Any]] | None:
+        """The variables of `for` with the values they go over; None after a problem."""
+        if repeated is None:
+            return {}
         if not isinstance(repeated.value, dict) or not repeated.value:
             self.problems.error(
                 "wrong-type",
@@ -174,8 +179,8 @@ class Expander:
                 found=repeated.describe(),
                 expected="{edge: [north, south]}",
             )
-            return
-        lists: list[list[Any]] = []
+            return None
+        lists: dict[str, list[Any]] = {}
         for name, node in repeated.value.items():
             if not name.isidentifier() or not name.isascii():
                 self.problems.error(
@@ -184,7 +189,7 @@ class Expander:
                     repeated.key_at(name),
                     expected="a word such as edge",
                 )
-                return
+                return None
             listed = self.values.deep(node, self.scope)
             if not isinstance(listed, list):
                 self.problems.error(
@@ -194,10 +199,9 @@ class Expander:
                     found=node.describe(),
                     expected="a list, or range(n)",
                 )
-                return
-            lists.append(listed)
-        for combination in itertools.product(*lists):
-            yield self.scope.with_names(dict(zip(repeated.value, combination, strict=True)))
+                return None
+            lists[name] = listed
+        return lists
 
 
 def lookup_in(items: Items, values: Values, default: Any) -> Any:
