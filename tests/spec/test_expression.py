@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from millrace.spec.expression import (
+    MOST_WORK,
     Evaluator,
     Expression,
     ExpressionError,
@@ -97,10 +98,20 @@ def test_a_near_name_is_offered() -> None:
         "!" * 999 + "true",
         "x" * 1001,
         "range(100001)",
+        "size(range(150).map(x, range(150).map(y, [" + "1," * 89 + "1])))",
+        "size(huge" + " + huge" * 100 + ")",
+        "size([huge" + ", huge" * 100 + "])",
+        "'x' + long" + " + long" * 100,
+        "long.matches('(.{0,200}){0,40}x')",
     ],
 )
 def test_no_expression_runs_long_or_makes_much(text: str) -> None:
-    names = {"big": list(range(3000)), "n": 100_000, "long": "x" * 30_000}
+    names = {
+        "big": list(range(3000)),
+        "n": 100_000,
+        "long": "x" * 30_000,
+        "huge": list(range(100_000)),
+    }
     start = time.monotonic()
     try:
         result = Evaluator().value(Expression(text), names)
@@ -113,9 +124,9 @@ def test_no_expression_runs_long_or_makes_much(text: str) -> None:
 def test_all_expressions_of_a_document_share_a_budget() -> None:
     evaluator = Evaluator()
     names = {"big": list(range(1000))}
-    most = 49  # each is charged with a hundredth of the budget, and a little more
-    for _ in range(most):
+    for _ in range(50):
         evaluator.value(Expression("big.map(a, a)"), names)
+    evaluator.work = MOST_WORK - 10_000
     with pytest.raises(ExpressionError, match="too long"):
         evaluator.value(Expression("big.map(a, a)"), names)
 

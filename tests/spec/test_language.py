@@ -111,7 +111,7 @@ jobs:
     ("expression", "message"),
     [
         ("streams.nope.partitions", "there is no 'nope' under streams"),
-        ("streams.raw.partitions", "circle"),
+        ("streams.raw.partitions", "needs itself"),
         ("constants_are_not_here", "is not known"),
     ],
 )

@@ -122,7 +122,7 @@ def test_aliases_have_a_budget_and_written_nodes_do_not() -> None:
 
 @given(
     st.recursive(
-        st.one_of(st.none(), st.booleans(), st.integers(-(2**70), 2**70), texts),
+        st.one_of(st.none(), st.booleans(), st.integers(-(2**63) + 1, 2**63 - 1), texts),
         lambda inner: (
             st.lists(inner, max_size=3)
             | st.dictionaries(texts.filter(lambda key: key != "<<"), inner, max_size=3)

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Final, Self
 
-_NUMBER: Final = r"([0-9]{1,18}(?:\.[0-9]{1,9})?)"
+_NUMBER: Final = r"([0-9]{1,24}(?:\.[0-9]{1,9})?)"
+#: Amounts in base units stay below this, so that they can be written as they are read.
+_MOST: Final = 10**24
 
 
 def _exact(text: str, units: dict[str, int], unit: str) -> int | None:
     """`text` times a unit as a whole number of the base unit, or None if it is not whole."""
     amount = Fraction(text) * units[unit]
-    return int(amount) if amount.denominator == 1 else None
+    return int(amount) if amount.denominator == 1 and amount < _MOST else None
 
 
 def _in_units(amount: int, units: dict[str, int]) -> str:

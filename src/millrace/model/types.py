@@ -58,4 +58,4 @@ SECRET_WORDS: Final = re.compile(
     r"password|passwd|secret|token|credential|jaas|private.?key", re.IGNORECASE
 )
 #: user:password@ in an address.
-ADDRESS_SECRET: Final = re.compile(r"^[a-z+]+://[^/@\s]*:[^/@\s]+@", re.IGNORECASE)
+ADDRESS_SECRET: Final = re.compile(r"[a-z+]{1,20}://[^/@\s:]{0,200}:[^/@\s]{1,200}@", re.IGNORECASE)

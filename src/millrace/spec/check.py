@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from millrace.errors import Diagnostic, Location, Problems, nearest
+from millrace.errors import Diagnostic, Location, Problems
 from millrace.model.pipeline import Pipeline
 from millrace.model.places import Key, World
 from millrace.model.shape import Record, Several, Shape, Table, Text, record_of
@@ -34,9 +34,9 @@ def check(pipeline: Pipeline, names: Names, problems: Problems, *, whole: bool =
     Without all things (`whole`), or where a name leads nowhere, only what each thing says by
     itself is checked: the rest would speak of things that are not there.
     """
-    before = len(problems.items)
+    before = problems.total
     check_references(pipeline, names, problems)
-    whole = whole and len(problems.items) == before
+    whole = whole and problems.total == before
     for job in pipeline.jobs.values():
         check_job(job, pipeline, names.items["jobs"][job.name], problems)
     if not whole:
@@ -61,7 +61,7 @@ def check_references(pipeline: Pipeline, names: Names, problems: Problems) -> No
                 known = names.of(target)
                 if referred in known or (target == "sites" and referred in pipeline.sites):
                     continue
-                near = nearest(referred, known)
+                near = problems.nearest(referred, known)
                 problems.error(
                     f"unknown-{target[:-1]}",
                     f"{section}.{name}.{path[0]}: there is no {target[:-1]} {referred!r}",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Final
 
-from millrace.errors import Problems, nearest
+from millrace.errors import Problems
 from millrace.model.shape import (
     Choice,
     Either,
@@ -73,6 +74,7 @@ class Converter:
         failed = len(found) < len(layers)
         for layer in found:
             failed |= not self._keys_known(shape, layer.node, path, also)
+            also = frozenset()  # only in the thing itself, not in its defaults
         given = {key for layer in found for key in layer.node.map}
         for item in shape.fields:
             if item.key not in given and self.trace is None and not item.required:
@@ -108,7 +110,7 @@ class Converter:
     def _keys_known(self, shape: Record, node: Node, path: str, also: frozenset[str]) -> bool:
         unknown = node.map.keys() - shape.key_set - also
         for key in sorted(unknown):
-            near = nearest(key, shape.keys)
+            near = self.problems.nearest(key, shape.keys)
             self.problems.error(
                 "unknown-key",
                 f"{path} has no key {key!r}",
@@ -128,7 +130,8 @@ class Converter:
         if not found or (found[0].node.value is None and not item.required):
             return self._missing(item, layers, here, found)
         if isinstance(item.shape, Record) and len(found) > 1:
-            value = self.record(item.shape, found, scope, here)
+            merged = list(takewhile(lambda layer: layer.node.value is not None, found))
+            value = self.record(item.shape, merged, scope, here)
         else:
             value = self.read(item.shape, found[0].node, scope, here)
         if self.trace is not None:
@@ -205,10 +208,10 @@ class Converter:
     def _wrong(self, node: Node, shape: Shape, path: str) -> Any:
         near = ""
         if isinstance(shape, Choice) and isinstance(node.value, str):
-            near = nearest(node.value, shape.words)
+            near = self.problems.nearest(node.value, shape.words)
         hint = f"did you mean {near!r}?" if near else f"write {expected(shape)}"
         if isinstance(shape, Text) and isinstance(node.value, int | float):
-            hint = f'put it in quotes: "{node.value}"'
+            hint = "put it in quotes"
         self.problems.error(
             "wrong-type",
             f"{path} can't be {node.describe()}",

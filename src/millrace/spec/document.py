@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Final
 
-from millrace.errors import Diagnostic, Location, Problems, nearest
-from millrace.spec.node import Node
+from millrace.errors import Diagnostic, Location, Problems
+from millrace.spec.node import Node, plain
 from millrace.spec.source import Source, Sources
 
 SECTIONS: Final = ("sites", "pilots", "streams", "jobs")
@@ -98,7 +98,7 @@ class Assembler:
     def _profile(self, top: dict[str, Node]) -> dict[str, Node]:
         profiles = self._map(top["profiles"], "profiles") if "profiles" in top else {}
         default = top.get("profile")
-        wanted = self.profile or (default.value if default is not None else None)
+        wanted = self.profile or (plain(default) if default is not None else None)
         if wanted is None:
             return {}
         if isinstance(wanted, str) and wanted in profiles:
@@ -109,28 +109,28 @@ class Assembler:
             "unknown-profile",
             f"there is no profile {wanted!r}",
             place,
-            nearest=nearest(str(wanted), profiles),
+            nearest=self.problems.nearest(str(wanted), profiles),
             hint=f"the file's profiles: {known}",
         )
         return {}
 
     def _content(self, top: dict[str, Node], origin: str) -> None:
         for key, node in self._map(top.get("constants"), "constants").items():
-            if origin == "pipeline" and ("profile", key) in self._places:
+            if origin != "profile" and ("profile", key) in self._places:
                 continue
             self._once("constants", key, top["constants"].key_at(key), origin)
             self.document.constants[key] = node
         defaults = self._map(top.get("defaults"), "defaults", SECTIONS)
         for section, node in defaults.items():
-            self._map(node, f"defaults of {section}")
-            self.document.defaults[section].append(Layer(node, "defaults"))
+            if self._map(node, f"defaults of {section}"):
+                self.document.defaults[section].append(Layer(node, "defaults"))
         groups = top.get("groups")
         for name, node in self._map(groups, "groups").items():
             self._once("groups", name, groups.key_at(name) if groups else node.at, origin)
             layers = self.document.groups.setdefault(name, {key: [] for key in GROUP_KEYS})
             for section, part in self._map(node, f"group {name}", GROUP_KEYS).items():
-                self._map(part, f"{section} of group {name}")
-                layers[section].append(Layer(part, f"group {name}"))
+                if self._map(part, f"{section} of group {name}"):
+                    layers[section].append(Layer(part, f"group {name}"))
         for section in SECTIONS:
             self._section(section, top.get(section), origin)
 
@@ -226,7 +226,10 @@ class Assembler:
             if keys is None or key in keys:
                 known[key] = value
                 continue
-            near = nearest(key, keys)
+            if self.problems.full:
+                self.problems.left_out += 1
+                continue
+            near = self.problems.nearest(key, keys)
             self.problems.error(
                 "unknown-key",
                 f"{what} has no key {key!r}",

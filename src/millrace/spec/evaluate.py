@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -34,7 +35,7 @@ class Scope:
 
     def with_names(self, more: Mapping[str, Any]) -> Scope:
         """Return a scope in which `more` comes first."""
-        return Scope({**self.names, **more}) if more else self
+        return Scope(ChainMap(dict(more), self.names)) if more else self  # type: ignore[arg-type]
 
 
 #: Finds the value of a field of another thing: section, name, keys -> plain data.
@@ -111,6 +112,9 @@ class Values:
         return found
 
     def _tell(self, node: Node, error: ExpressionError) -> None:
+        if error.told:
+            self.problems.failed_silently = True
+            return
         self.problems.add(
             Diagnostic(
                 "expression",

@@ -6,14 +6,17 @@ import graphlib
 import itertools
 import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from millrace.errors import Location, Problems
+from millrace.model.shape import REQUIRED, Record, Shape, Text
+from millrace.model.text import written
 from millrace.model.types import NAME, NAME_EXPECTED
 from millrace.spec.document import SECTIONS, Document, Entry, Layer
 from millrace.spec.evaluate import Scope, Values, uses
-from millrace.spec.expression import ExpressionError
+from millrace.spec.expression import BROKEN, ExpressionError
 from millrace.spec.node import Node
 
 MOST_ITEMS: Final = 100_000
@@ -57,23 +60,31 @@ Items = dict[str, dict[str, Item]]
 
 
 def constants_of(document: Document, values: Values, problems: Problems) -> Scope:
-    """Work the constants out, each after those it uses."""
-    names = document.constants
-    graph = {name: uses(node) & names.keys() for name, node in names.items()}
-    try:
-        order = list(graphlib.TopologicalSorter(graph).static_order())
-    except graphlib.CycleError as error:
-        cycle = error.args[1]
-        problems.error(
-            "constant-cycle",
-            "these constants need each other: " + " -> ".join(reversed(cycle[:8])),
-            names[cycle[0]].at,
-            hint="give one of them a value of its own",
-        )
-        return Scope()
+    """Work the constants out, each after those it uses; what is wrong is told once, here."""
+    graph = {
+        name: uses(node) & document.constants.keys() for name, node in document.constants.items()
+    }
     known: dict[str, Any] = {}
+    while True:
+        try:
+            order = list(graphlib.TopologicalSorter(graph).static_order())
+            break
+        except graphlib.CycleError as error:
+            cycle = error.args[1]
+            problems.error(
+                "constant-cycle",
+                "these constants need each other: " + " -> ".join(reversed(cycle[:8])),
+                document.constants[cycle[0]].at,
+                hint="give one of them a value of its own",
+            )
+            for name in cycle:
+                known[name] = BROKEN
+                graph.pop(name, None)
     for name in order:
-        known[name] = values.deep(names[name], Scope(known))
+        if name not in known:
+            before = problems.total
+            value = values.deep(document.constants[name], Scope(known))
+            known[name] = value if problems.total == before else BROKEN
     return Scope(known)
 
 
@@ -204,22 +215,73 @@ class Expander:
         return lists
 
 
-def lookup_in(items: Items, values: Values, default: Any) -> Any:
-    """Return the function that finds `streams.NAME.key` for expressions."""
+@dataclass(slots=True)
+class Lookup:
+    """Finds the value of a field of another thing for expressions: `streams.raw.partitions`."""
 
-    def lookup(section: str, name: str, keys: tuple[str, ...]) -> Any:
-        item = items[section].get(name)
+    items: Items
+    values: Values
+    shapes: Mapping[str, Record]
+    _known: dict[tuple[str, ...], Any] = field(default_factory=dict)
+    _open: set[tuple[str, ...]] = field(default_factory=set)
+
+    def __call__(self, section: str, name: str, keys: tuple[str, ...]) -> Any:
+        """Return plain data; ExpressionError where there is no such thing, or a circle."""
+        path = (section, name, *keys)
+        if path in self._open:
+            message = f"{'.'.join(path)} needs itself"
+            raise ExpressionError(message, hint="put the value under `constants`")
+        if path not in self._known:
+            self._open.add(path)
+            try:
+                self._known[path] = self._find(section, name, keys)
+            finally:
+                self._open.discard(path)
+        self.values.evaluator.count(1)
+        return self._known[path]
+
+    def _find(self, section: str, name: str, keys: tuple[str, ...]) -> Any:
+        item = self.items[section].get(name)
         if item is None:
             message = f"there is no {name!r} under {section}"
-            raise ExpressionError(message, hint=f"known: {', '.join(list(items[section])[:8])}")
+            known = ", ".join(list(self.items[section])[:8])
+            raise ExpressionError(message, hint=f"known: {known}")
         if not keys:
             return name
         for layer in item.layers:
-            node: Node | None = layer.node
-            for key in keys:
-                node = _below(node, key)
+            node = self._descend(layer.node, keys, item.scope, self.shapes[section])
             if node is not None:
-                return values.deep(node, item.scope)
-        return default(section, keys)
+                return self.values.deep(node, item.scope)
+        return _built_in(self.shapes[section], keys)
 
-    return lookup
+    def _descend(
+        self, node: Node, keys: tuple[str, ...], scope: Scope, shape: Shape
+    ) -> Node | None:
+        """Follow keys, through short forms and expressions."""
+        for key in keys:
+            done = self.values.of(node, scope)
+            if done is None:
+                return None
+            if isinstance(done.value, dict):
+                below = done.value.get(key)
+            else:
+                below = done if isinstance(shape, Record) and shape.short == key else None
+            if below is None:
+                return None
+            known = isinstance(shape, Record) and key in shape.key_set
+            shape = shape.field(key).shape if known and isinstance(shape, Record) else Text()
+            node = below
+        return node
+
+
+def _built_in(shape: Shape, keys: tuple[str, ...]) -> Any:
+    """The value of a field that nobody wrote."""
+    value: Any = None
+    for key in keys:
+        if not isinstance(shape, Record) or key not in shape.key_set:
+            message = f"there is no field {key!r}"
+            known = ", ".join(shape.keys[:8]) if isinstance(shape, Record) else "none"
+            raise ExpressionError(message, hint=f"known: {known}")
+        item = shape.field(key)
+        shape, value = item.shape, item.default
+    return None if value is None or value is REQUIRED else written(value)

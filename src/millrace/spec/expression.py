@@ -10,7 +10,7 @@ import datetime
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
@@ -23,6 +23,8 @@ MOST_TEXT: Final = 64 * 1024
 MOST_ITEMS: Final = 100_000
 #: Work that all expressions of a document may do together, in values looked at or made.
 MOST_WORK: Final = 5_000_000
+#: What reading an expression for the first time costs.
+COMPILING: Final = 40
 
 _MACRO: Final = re.compile(r"\.\s*(map|filter|all|exists|exists_one)\s*\(")
 _UNDEFINED: Final = re.compile(r"Undefined variable or function: '([^']*)'")
@@ -32,10 +34,12 @@ _PARSE: Final = re.compile(r"<input>:(\d+):(\d+): (?:Syntax error: )?([^\n]{1,12
 class ExpressionError(Exception):
     """An expression can't be read or worked out."""
 
-    def __init__(self, message: str, *, near: str = "", hint: str = "") -> None:
+    def __init__(self, message: str, *, near: str = "", hint: str = "", told: bool = False) -> None:
         super().__init__(message)
         self.near = near
         self.hint = hint
+        #: Whether the cause was told already, where it stands.
+        self.told = told
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +99,18 @@ def _end_of(text: str, start: int) -> int:
     raise ExpressionError(message, hint="close it with }}, or write $${{ for the plain characters")
 
 
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A program, how often it uses which names, and how deep its macros can nest."""
+
+    program: Any
+    uses: dict[str, int]
+    macros: int
+    literals: int
+
+
 @lru_cache(maxsize=4096)
-def _compiled(text: str) -> tuple[Any, tuple[str, ...], int]:
-    """The program, the names it uses, and how many macros loop in it."""
+def _compiled(text: str) -> _Compiled:
     import cel  # noqa: PLC0415 - see the module's docstring
 
     logging.getLogger("cel").setLevel(logging.CRITICAL)  # what fails is told by us
@@ -111,58 +124,111 @@ def _compiled(text: str) -> tuple[Any, tuple[str, ...], int]:
         what = f"{match[3]} (at character {match[2]})" if match else "it can't be read"
         message = f"not an expression: {what}"
         raise ExpressionError(message, hint="see https://cel.dev for the language") from None
-    return program, tuple(program.variables()), len(_MACRO.findall(text))
+    if "matches" in program.functions():
+        message = "`matches` is not part of the language of pipeline files"
+        raise ExpressionError(message, hint="use startsWith, endsWith, contains or ==")
+    uses = {name: len(re.findall(rf"\b{name}\b", text)) for name in program.variables()}
+    return _Compiled(program, uses, len(_MACRO.findall(text)), 1 + text.count(","))
 
 
 def names_in(text: str) -> tuple[str, ...]:
     """Return the names that an expression uses."""
-    return _compiled(text)[1]
+    return tuple(_compiled(text).uses)
+
+
+#: A constant that could not be worked out; what uses it says nothing more.
+BROKEN: Final = object()
 
 
 @dataclass(slots=True)
 class Evaluator:
-    """Works expressions out, and keeps count of the work."""
+    """Works expressions out, and keeps count of the work.
+
+    Nothing can stop the library once it runs, so work is charged before: what an expression is
+    given, as often as it names it, squared, because sums copy what they have so far; with macros
+    to the power of their number and one more, because they do too.
+    """
 
     work: int = 0
-    _loops: bool = False
+    _seen: set[str] = field(default_factory=set)
+    _sizes: dict[int, tuple[Any, int]] = field(default_factory=dict)
+    _loop: tuple[int, int, int] = (0, 0, 0)
+    _failure: ExpressionError | None = None
 
     def value(self, expression: Expression, names: Mapping[str, Any]) -> Any:
         """Return the value with its type kept; ExpressionError says what is wrong."""
         import cel  # noqa: PLC0415
 
-        program, used, macros = _compiled(expression.text)
-        variables = {name: names[name] for name in used if name in names}
-        self._spend(variables, macros, expression)
+        code = _compiled(expression.text)
+        variables = {name: names[name] for name in code.uses if name in names}
+        if any(value is BROKEN for value in variables.values()):
+            message = "it uses a constant that is wrong"
+            raise ExpressionError(message, told=True)
+        self._charge(code, variables, expression)
+        self._failure = None
         try:
             context = cel.Context(variables=variables, functions={"range": self._range})
-            result = program.execute(context)
+            result = code.program.execute(context)
         except Exception as error:  # the library raises builtin kinds of every sort
-            raise _explained(error, names) from None
+            raise self._explained(error, names) from None
         return self._checked(result)
 
-    def _spend(self, variables: Mapping[str, Any], macros: int, expression: Expression) -> None:
-        """Bound the work before it is done: nothing can stop it once it runs."""
-        self._loops = macros > 0
-        longest = max((_length(value) for value in variables.values()), default=1)
-        if macros:
-            longest = max(longest, len(expression.text) // 2)
-            self._count(longest ** (macros + 1) // 10)
-        else:
-            self._count(1 + longest // 10)
+    def _explained(self, error: Exception, names: Mapping[str, Any]) -> ExpressionError:
+        """What went wrong: in a function of ours, or in the library's words made plain."""
+        return self._failure if self._failure is not None else _explained(error, names)
 
-    def _count(self, work: int) -> None:
+    def _charge(
+        self, code: _Compiled, variables: Mapping[str, Any], expression: Expression
+    ) -> None:
+        if expression.text not in self._seen:
+            self._seen.add(expression.text)
+            self.count(COMPILING)
+        given = sum(self._size(value) * code.uses[name] ** 2 for name, value in variables.items())
+        self.count(1 + given // 4)
+        longest = max((_longest(value) for value in variables.values()), default=1)
+        sizes = sorted(
+            size
+            for name, value in variables.items()
+            for size in [self._size(value)] * code.uses[name]
+        )
+        inside = sum(sizes[: max(len(sizes) - code.macros, 0)])  # the others are gone over
+        self._loop = (code.macros, code.literals + inside, 0)
+        self._charge_loops(max(longest, code.literals))
+
+    def _charge_loops(self, length: int) -> None:
+        """Charge what macros over lists of a length may take, beyond what was charged."""
+        macros, body, charged = self._loop
+        if macros:
+            cost = length ** (macros + 1) * body // 50
+            self.count(max(cost - charged, 0))
+            self._loop = (macros, body, max(cost, charged))
+
+    def _size(self, value: Any) -> int:
+        """How many values there are in a value; constants are asked for often."""
+        if not isinstance(value, list | dict):
+            return 1 + len(value) // 8 if isinstance(value, str) else 1
+        known = self._sizes.get(id(value))
+        if known is None or known[0] is not value:
+            items = value.values() if isinstance(value, dict) else value
+            known = self._sizes[id(value)] = (value, 1 + sum(map(self._size, items)))
+        return known[1]
+
+    def count(self, work: int) -> None:
+        """Spend some of the document's budget."""
         self.work += work
         if self.work > MOST_WORK:
             message = "the expressions of this document would take too long"
-            raise ExpressionError(message, hint="shorten the lists that map, filter or all go over")
+            self._failure = ExpressionError(message, hint="shorten the lists that they go over")
+            raise self._failure
 
     def _range(self, count: int) -> list[int]:
         """`range(n)` of the language; its length is work too, whoever asks for it how often."""
         if not 0 <= count <= MOST_ITEMS:
             message = f"range({count}) is out of bounds: 0 to {MOST_ITEMS:,}"
-            raise ExpressionError(message)
-        # a macro copies what it has so far with every value: its cost is the square of the length
-        self._count(count * count // 10 if self._loops else count)
+            self._failure = ExpressionError(message)
+            raise self._failure
+        self.count(count)
+        self._charge_loops(count)
         return list(range(count))
 
     def _checked(self, result: Any, depth: int = 0) -> Any:
@@ -170,7 +236,7 @@ class Evaluator:
         if depth > 20:
             message = "the value is nested too deep"
             raise ExpressionError(message)
-        self._count(1)
+        self.count(1)
         match result:
             case None | bool() | int() | float():
                 return result
@@ -178,7 +244,7 @@ class Evaluator:
                 if len(result) > MOST_TEXT:
                     message = f"the value is a text of {len(result):,} characters"
                     raise ExpressionError(message, hint=f"{MOST_TEXT:,} at most")
-                self._count(len(result) // 8)
+                self.count(len(result) // 8)
                 return result
             case list():
                 if len(result) > MOST_ITEMS:
@@ -196,16 +262,15 @@ class Evaluator:
                 raise ExpressionError(message)
 
 
-def _length(value: Any) -> int:
-    if isinstance(value, list | dict):
-        items = value.values() if isinstance(value, dict) else value
-        return max(len(value), max((_length(item) for item in items), default=1))
-    return len(value) // 8 if isinstance(value, str) else 1
+def _longest(value: Any) -> int:
+    """The longest list in a value."""
+    if not isinstance(value, list | dict):
+        return 1
+    items = value.values() if isinstance(value, dict) else value
+    return max(len(value), max(map(_longest, items), default=1))
 
 
 def _explained(error: Exception, names: Mapping[str, Any]) -> ExpressionError:
-    if isinstance(error, ExpressionError):
-        return error
     match = _UNDEFINED.search(str(error))
     if match:
         known = ", ".join(sorted(names)[:8]) or "none"

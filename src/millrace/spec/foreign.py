@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from millrace.errors import Diagnostic, Problems, nearest
+from millrace.errors import Diagnostic, Problems
 from millrace.model.text import written
 from millrace.spec.node import Node
 
@@ -20,7 +20,7 @@ def known_fields(
         return None
     for key in node.value:
         if key not in keys:
-            near = nearest(key, keys)
+            near = problems.nearest(key, keys)
             problems.error(
                 "unknown-key",
                 f"{what} has no field {key!r}",

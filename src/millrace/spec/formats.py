@@ -35,8 +35,12 @@ class Read:
 
 #: What SkePU-Streaming's files have and neither JSON nor YAML has: an include, or a named block.
 _SKEPU: Final = re.compile(
-    r"^\s*#include\s+[\"<]|^\s*\{?\s*(?:application|resources|workflow|pipeline)\s*\{", re.MULTILINE
+    r"^[ \t]*#include[ \t]+[\"<]"
+    r"|^[ \t]*(?:\{[ \t]*)?(?:application|resources|workflow|pipeline)\s{0,80}\{",
+    re.MULTILINE,
 )
+#: What JSON lets stand in a text as it is, and YAML takes for a line's end or refuses.
+_FOREIGN: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _ESCAPE: Final = re.compile(r"\\(u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|.)", re.S)
 
 
@@ -71,7 +75,8 @@ def _json_as_yaml(text: str) -> str:
         json.loads(text)
     except (ValueError, RecursionError):
         return text  # YAML with braces, or neither: the YAML parser says what is wrong
-    return _ESCAPE.sub(_escape, text.replace("\t", " "))
+    text = _ESCAPE.sub(_escape, text.replace("\t", " "))
+    return _FOREIGN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -13,16 +13,15 @@ from millrace.errors import Diagnostic, Problems, SpecError
 from millrace.model.job import Job
 from millrace.model.pilot import Pilot
 from millrace.model.pipeline import Pipeline
-from millrace.model.shape import Record, record_of
+from millrace.model.shape import record_of
 from millrace.model.site import Site
 from millrace.model.stream import Stream
-from millrace.model.text import written
 from millrace.spec.check import Names, check
 from millrace.spec.complete import complete
 from millrace.spec.convert import FAILED, Converter, Origin
 from millrace.spec.document import SECTIONS, Assembler, Document
 from millrace.spec.evaluate import Scope, Values
-from millrace.spec.expand import Expander, Items, constants_of, lookup_in
+from millrace.spec.expand import Expander, Items, Lookup, constants_of
 from millrace.spec.formats import FileFormat, parse_native, read_document
 from millrace.spec.source import Source, Sources, project_root
 
@@ -123,7 +122,8 @@ class _Loading:
         items = Expander(document, values, self.problems, scope).expand()
         if any(item.code == "too-many" for item in self.problems):
             return None
-        values.lookup = lookup_in(items, values, _default_of)
+        shapes = {section: record_of(cls) for section, cls in SHAPES.items()}
+        values.lookup = Lookup(items, values, shapes)
         things = self._convert(items, values)
         name = self._text(document.name, "pipeline", values, scope)
         if document.name is None:
@@ -190,15 +190,3 @@ def _collector_at_rest() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
-
-
-def _default_of(section: str, keys: tuple[str, ...]) -> Any:
-    """The built-in value of a field that nobody wrote, for expressions that refer to it."""
-    shape: Any = record_of(SHAPES[section])
-    value: Any = None
-    for key in keys:
-        if not isinstance(shape, Record) or key not in shape.keys:
-            return None
-        item = shape.field(key)
-        shape, value = item.shape, item.default
-    return None if value is None else written(value)

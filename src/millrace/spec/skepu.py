@@ -52,11 +52,11 @@ def native_of_skepu(source: Source, sources: Sources, problems: Problems) -> Nod
         if found == known:
             break
         known = found
-    before = len(problems.items)
+    before = problems.total
     root = Builder(sources, problems, known).build(tree, source)
     tell_unknown(root, known, problems)
     native = _Translation(problems).native(root)
-    return native if len(problems.items) == before else None
+    return native if problems.total == before else None
 
 
 def _ids(node: Node | None) -> list[tuple[str, Node]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any, Final
 
-from millrace.errors import Location, Problems, nearest
+from millrace.errors import Location, Problems
 from millrace.spec.node import Node
 from millrace.spec.skepu_grammar import Tree, parse, unquoted
 from millrace.spec.source import Source, Sources
@@ -224,7 +224,7 @@ def tell_unknown(node: Node, known: dict[str, Any], problems: Problems) -> None:
         return
     unknown: Any = node.value
     if isinstance(unknown, Unknown):
-        near = nearest(unknown.name, known)
+        near = problems.nearest(unknown.name, known)
         problems.error(
             "unknown-reference",
             f"${unknown.name} refers to nothing",

@@ -43,6 +43,9 @@ class Sources:
             return None
         at = asked_at or Location(name)
         try:
+            if asked_at is not None and not path.is_file():  # a pipe would never end
+                self._unreadable(name, ValueError("it is not a file"), at)
+                return None
             if path.stat().st_size > MOST_BYTES:
                 self._too_large(name, path.stat().st_size, at)
                 return None
@@ -109,7 +112,7 @@ def decode(data: bytes, name: str, problems: Problems) -> str | None:
     except UnicodeDecodeError as error:
         before = data[: error.start]
         line = before.count(b"\n") + 1
-        column = error.start - (before.rfind(b"\n") + 1) + 1
+        column = len(before[before.rfind(b"\n") + 1 :].decode("utf-8")) + 1
         problems.error(
             "encoding",
             f"{name} is not UTF-8",

@@ -56,10 +56,10 @@ def native_of_speck(node: Node, problems: Problems) -> Node | None:
     top = known_fields(node, "a composition of SpecK", ("jobs",), problems, ("jobs",))
     if top is None or "jobs" not in top or not isinstance(top["jobs"].value, list):
         return None
-    before = len(problems.items)
+    before = problems.total
     jobs = [job for item in top["jobs"].value if (job := _read(item, problems)) is not None]
     _unique(jobs, problems)
-    return None if len(problems.items) > before else _Translation(jobs).native(node)
+    return None if problems.total > before else _Translation(jobs).native(node)
 
 
 @dataclass(frozen=True, slots=True)

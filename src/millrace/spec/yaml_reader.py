@@ -26,7 +26,10 @@ from millrace.spec.source import Source
 
 MOST_DEPTH: Final = 100
 MOST_ALIASED: Final = 100_000
-MOST_DIGITS: Final = 300
+MOST_NODES: Final = 1_000_000
+MOST_KEY: Final = 1_024
+MOST_NUMBER: Final = 2**63
+MOST_DIGITS: Final = 1_000
 
 _INT: Final = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
@@ -51,7 +54,6 @@ class _Stop(Exception):
 
 def read_yaml(source: Source, problems: Problems) -> Node | None:
     """Read the one document of a text; None, with problems, where it is not well formed."""
-    before = len(problems.items)
     loader = yaml.CSafeLoader(source.text)
     try:
         node = _Builder(source.name, problems, loader).document()
@@ -62,16 +64,13 @@ def read_yaml(source: Source, problems: Problems) -> Node | None:
         return None
     finally:
         loader.dispose()
-    return None if any(item.code in _FATAL for item in problems.items[before:]) else node
-
-
-_FATAL: Final = frozenset({"syntax", "too-deep", "alias-budget", "bad-alias", "empty"})
+    return node
 
 
 class _Frame:
     """An open list or map: what it holds so far."""
 
-    __slots__ = ("anchor", "items", "key", "node", "size", "table")
+    __slots__ = ("anchor", "height", "items", "key", "node", "size", "table")
 
     def __init__(self, node: Node, anchor: str | None) -> None:
         self.node = node
@@ -80,6 +79,7 @@ class _Frame:
         self.table: dict[str, Node] | None = node.value if isinstance(node.value, dict) else None
         self.key: str | None = None
         self.size = 1
+        self.height = 1
 
 
 class _Builder:
@@ -90,7 +90,8 @@ class _Builder:
         self.problems = problems
         self.loader = loader
         self.stack: list[_Frame] = []
-        self.anchors: dict[str, tuple[Node, int] | None] = {}
+        self.anchors: dict[str, tuple[Node, int, int] | None] = {}
+        self.nodes = 0
         self.aliased = 0
         self.root: Node | None = None
 
@@ -122,6 +123,14 @@ class _Builder:
         return self.root
 
     def _take(self, event: Any) -> None:
+        self.nodes += 1
+        if self.nodes > MOST_NODES:
+            self._fail(
+                "too-large",
+                f"more than {MOST_NODES:,} values in one file",
+                self._at(event),
+                hint="split it with `include`, or write repeated things with `for`",
+            )
         if isinstance(event, ScalarEvent):
             self._scalar(event)
         elif isinstance(event, MappingStartEvent | SequenceStartEvent):
@@ -129,8 +138,8 @@ class _Builder:
         elif isinstance(event, MappingEndEvent | SequenceEndEvent):
             frame = self.stack.pop()
             if frame.anchor is not None:
-                self.anchors[frame.anchor] = (frame.node, frame.size)
-            self._put(frame.node, frame.size)
+                self.anchors[frame.anchor] = (frame.node, frame.size, frame.height)
+            self._put(frame.node, frame.size, frame.height)
         elif isinstance(event, AliasEvent):
             self._alias(event)
 
@@ -140,7 +149,7 @@ class _Builder:
         frame = self.stack[-1] if self.stack else None
         if frame is not None and frame.table is not None and frame.key is None:
             if event.anchor is not None:
-                self.anchors[event.anchor] = (Node(event.value, self.file, line, column), 1)
+                self.anchors[event.anchor] = (Node(event.value, self.file, line, column), 1, 0)
             self._key(frame, event.value, line, column)
             return
         value: Scalar = event.value
@@ -150,8 +159,8 @@ class _Builder:
             value = self._tagged(event, line, column)
         node = Node(value, self.file, line, column)
         if event.anchor is not None:
-            self.anchors[event.anchor] = (node, 1)
-        self._put(node, 1)
+            self.anchors[event.anchor] = (node, 1, 0)
+        self._put(node, 1, 0)
 
     def _resolve(self, text: str, line: int, column: int) -> Scalar:
         """The core schema of YAML 1.2: `no` stays text, `010` is ten."""
@@ -160,15 +169,16 @@ class _Builder:
         if text[0] not in _NUMERIC:
             return text
         if _INT.fullmatch(text):
-            if len(text) > MOST_DIGITS:
-                self.problems.error(
-                    "number",
-                    f"a number of {len(text)} digits",
-                    Location(self.file, line, column),
-                    hint="quote it if it is meant as text",
-                )
-                return 0
-            return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
+            value = int(text, 0) if text[:2] in ("0o", "0x") else int(text[:MOST_DIGITS])
+            if len(text) < MOST_DIGITS and abs(value) < MOST_NUMBER:
+                return value
+            self.problems.error(
+                "number",
+                f"the number {text[:30]} is beyond 64 bits",
+                Location(self.file, line, column),
+                hint="quote it if it is meant as text",
+            )
+            return 0
         return float(text) if _FLOAT.fullmatch(text) else text
 
     def _tagged(self, event: ScalarEvent, line: int, column: int) -> Scalar:
@@ -194,12 +204,7 @@ class _Builder:
 
     def _open(self, event: Any) -> None:
         if len(self.stack) >= MOST_DEPTH:
-            self._fail(
-                "too-deep",
-                f"nested more than {MOST_DEPTH} deep",
-                self._at(event),
-                hint="a pipeline needs about ten levels",
-            )
+            self._too_deep(event)
         self._check_tag(event)
         mark = event.start_mark
         frame = self.stack[-1] if self.stack else None
@@ -230,7 +235,9 @@ class _Builder:
                 self._at(event),
                 hint="an anchor (&name) must stand before its aliases, and not around them",
             )
-        node, size = known
+        node, size, height = known
+        if len(self.stack) + height > MOST_DEPTH:
+            self._too_deep(event)
         self.aliased += size
         if self.aliased > MOST_ALIASED:
             self._fail(
@@ -246,10 +253,13 @@ class _Builder:
             mark = event.start_mark
             self._key(frame, str(node.value), mark.line + 1, mark.column + 1)
             return
-        self._put(node, size)
+        self._put(node, size, height)
 
     def _key(self, frame: _Frame, key: str, line: int, column: int) -> None:
         keys = frame.node.keys
+        if len(key) > MOST_KEY:
+            at = Location(self.file, line, column)
+            self._fail("syntax", f"a key of {len(key):,} characters", at, hint="shorten it")
         if keys is not None and key in keys:
             first = Location(self.file, *keys[key])
             self.problems.add(
@@ -272,18 +282,27 @@ class _Builder:
             keys[key] = (line, column)
         frame.key = key
 
-    def _put(self, node: Node, size: int) -> None:
+    def _put(self, node: Node, size: int, height: int) -> None:
         if not self.stack:
             self.root = node
             return
         frame = self.stack[-1]
         frame.size += size
+        frame.height = max(frame.height, height + 1)
         if frame.items is not None:
             frame.items.append(node)
         elif frame.table is not None and frame.key is not None:
             if frame.key != "<<":
                 frame.table.setdefault(frame.key, node)
             frame.key = None
+
+    def _too_deep(self, event: Any) -> NoReturn:
+        self._fail(
+            "too-deep",
+            f"nested more than {MOST_DEPTH} deep",
+            self._at(event),
+            hint="a pipeline needs about ten levels",
+        )
 
     def _at(self, event: Any) -> Location:
         return Location(self.file, event.start_mark.line + 1, event.start_mark.column + 1)
