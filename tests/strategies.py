@@ -92,8 +92,8 @@ def of_shape(shape: Shape) -> st.SearchStrategy[Any]:
     match shape:
         case Text():
             return texts
-        case Whole(least):
-            return st.integers(least or 0, 2**40)
+        case Whole(least, most):
+            return st.integers(least or 0, most or 2**40)
         case Number():
             return st.floats(allow_nan=False, allow_infinity=False)
         case Flag():
@@ -165,7 +165,8 @@ def pipelines(draw: Callable[[Any], Any]) -> Pipeline:
         jobs[name] = draw(jobs_over(stream_names, list(sites), name, index))
     used = {stream for job in jobs.values() for stream in (*job.reads, *job.writes)}
     streams = {name: draw(streams_at(list(sites), name)) for name in stream_names if name in used}
-    return Pipeline(draw(texts), sites=sites, pilots=pilots, streams=streams, jobs=jobs)
+    name = draw(st.text(min_size=1, max_size=9).filter(str.isprintable))
+    return Pipeline(name, sites=sites, pilots=pilots, streams=streams, jobs=jobs)
 
 
 @st.composite

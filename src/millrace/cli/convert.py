@@ -9,9 +9,12 @@ from typing import Annotated
 import typer
 
 from millrace.cli.options import FileArgument, FormatOption, OutOption, OutputOption, ProfileOption
-from millrace.cli.output import Output, loaded_file, problems, required, write
-from millrace.errors import ExportError
+from millrace.cli.output import Output, loaded_file, required, say, show_problems, write
+from millrace.errors import Diagnostic, ExportError
 from millrace.model.pipeline import Pipeline
+from millrace.model.status import Observed
+from millrace.plan import plan
+from millrace.spec import load_text
 from millrace.spec.schema import schema
 from millrace.spec.skepu_export import skepu_of
 from millrace.spec.speck import speck_of
@@ -56,10 +59,35 @@ def export_file(
     pipeline = required(loaded, Output.TEXT)
     try:
         text = _written(pipeline, target, output)
+        _read_back(text, pipeline, target)
     except ExportError as error:
-        problems(error.diagnostics, loaded, Output.TEXT)
+        show_problems(error.diagnostics, loaded, Output.TEXT)
         raise typer.Exit(1) from None
     write(text, out)
+
+
+def _read_back(text: str, pipeline: Pipeline, target: ExportAs) -> None:
+    """Make sure that a foreign file says all of it: what it reads back as must need no change."""
+    if target is ExportAs.NATIVE:
+        return
+    again = load_text(text, f"<the pipeline as {target}>")
+    if again.pipeline is None:
+        raise ExportError(again.diagnostics)
+    lost = [
+        Diagnostic(
+            "not-sayable",
+            f"{target} can't say all of {step.kind} {step.name!r}",
+            hint="export as native",
+            found="; ".join(reason.text for reason in step.reasons),
+        )
+        for step in plan(again.pipeline, Observed(pipeline), {}).steps
+    ]
+    if lost:
+        raise ExportError(lost)
+    if again.pipeline.name != pipeline.name:
+        say(f"note: {target} has no place for the name {pipeline.name!r}")
+    if again.pipeline.sites.keys() != pipeline.sites.keys():
+        say(f"note: {target} names sites by their addresses")
 
 
 def _written(pipeline: Pipeline, target: ExportAs, output: Output) -> str:

@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.text import Text
 
 from millrace.cli.views.diagnostics import diagnostics_text
-from millrace.errors import Diagnostic, Location
+from millrace.errors import Diagnostic, Location, Problems
 from millrace.model.pipeline import Pipeline
 from millrace.spec import FileFormat, Loaded, load, load_text
-from millrace.spec.source import MOST_BYTES
+from millrace.spec.source import MOST_BYTES, decode
 from millrace.wire import diagnostic_document
 
 
@@ -65,7 +65,7 @@ def fail(message: str, hint: str) -> None:
     raise typer.Exit(1)
 
 
-def problems(diagnostics: Sequence[Diagnostic], loaded: Loaded | None, output: Output) -> None:
+def show_problems(diagnostics: Sequence[Diagnostic], loaded: Loaded | None, output: Output) -> None:
     """Show problems: for people on stderr, for programs as the result."""
     sources = loaded.sources if loaded is not None else {}
     left_out = loaded.left_out if loaded is not None else 0
@@ -93,13 +93,16 @@ def loaded_file(
     if len(data) > MOST_BYTES:
         at = Location("<stdin>")
         return Loaded(None, (Diagnostic("too-large", "more than 10 MiB on stdin", at),))
-    text = data.decode("utf-8-sig", errors="surrogateescape")
+    problems = Problems()
+    text = decode(data, "<stdin>", problems)
+    if text is None:
+        return Loaded(None, tuple(problems))
     return load_text(text, "<stdin>", profile=profile, file_format=file_format, trace=trace)
 
 
 def required(loaded: Loaded, output: Output) -> Pipeline:
     """Return the pipeline, or show every problem and end."""
     if loaded.pipeline is None:
-        problems(loaded.diagnostics, loaded, output)
+        show_problems(loaded.diagnostics, loaded, output)
         raise typer.Exit(1)
     return loaded.pipeline

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 import typer
 
 from millrace.cli.options import FormatOption, OutputOption, ProfileOption
-from millrace.cli.output import Output, fail, loaded_file, problems, required, show, show_json
+from millrace.cli.output import Output, fail, loaded_file, required, show, show_json, show_problems
 from millrace.cli.views.values import balance_text, origin_document, origin_text
 from millrace.errors import nearest
 from millrace.spec import Loaded
-from millrace.spec.balance import solve
+from millrace.spec.convert import Origin
 from millrace.wire import diagnostic_document
 
 
@@ -41,7 +41,7 @@ def validate(
 def _show(file: str, loaded: Loaded) -> None:
     pipeline = loaded.pipeline
     if loaded.diagnostics:
-        problems(loaded.diagnostics, loaded, Output.TEXT)
+        show_problems(loaded.diagnostics, loaded, Output.TEXT)
     if pipeline is None:
         return
     counts = ", ".join(
@@ -54,8 +54,8 @@ def _show(file: str, loaded: Loaded) -> None:
         )
         if things
     )
-    show(f"{file}: {pipeline.name} is valid ({counts}; {loaded.format} format)\n")
-    show(balance_text(solve(pipeline)))
+    show(f"{file}: {pipeline.name} is valid ({counts or 'empty'}; {loaded.format} format)\n")
+    show(balance_text(loaded.balance))
 
 
 def _document(file: str, loaded: Loaded) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def _document(file: str, loaded: Loaded) -> dict[str, Any]:
         "diagnostics": [diagnostic_document(item) for item in loaded.diagnostics],
     }
     if loaded.pipeline is not None:
-        balance = solve(loaded.pipeline)
+        balance = loaded.balance
         document |= {
             "pipeline": loaded.pipeline.name,
             "format": str(loaded.format),
@@ -105,8 +105,20 @@ def explain(
         fail(f"there is no value {wanted!r} in {file}", hint)
     if wanted not in loaded.origins:  # a whole thing: what somebody wrote, not every default
         found = {key: origin for key, origin in found.items() if origin.node is not None} or found
+    found = {key: _filled_in(key, origin, loaded) for key, origin in found.items()}
     if output is Output.JSON:
         show_json([origin_document(key, origin) for key, origin in found.items()])
         return
     for key, origin in found.items():
         show(origin_text(key, origin))
+
+
+def _filled_in(path: str, origin: Origin, loaded: Loaded) -> Origin:
+    """What the file leaves to be understood: the only site, a stream's place and transport."""
+    section, _, rest = path.partition(".")
+    name, _, key = rest.rpartition(".")
+    things = getattr(loaded.pipeline, section, {})
+    if origin.node is not None or origin.value is not None or name not in things:
+        return origin
+    value = getattr(things[name], key, None) if key in ("site", "transport") else None
+    return origin if value is None else Origin(value, None, "filled in from what is around it")

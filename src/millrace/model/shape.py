@@ -33,6 +33,7 @@ class Whole:
     """A whole number."""
 
     least: int | None = None
+    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +191,7 @@ def _marked(hint: Any) -> Shape:
     if isinstance(mark, Refers):
         return Text(mark.section)
     if isinstance(mark, AtLeast):
-        return Whole(mark.value)
+        return Whole(mark.value, mark.most)
     return shape_of(base)
 
 

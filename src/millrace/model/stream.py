@@ -47,7 +47,7 @@ class Promise(StrEnum):
     NO_DUPLICATES = "no-duplicates"
 
 
-Port = Annotated[int, AtLeast(1)]
+Port = Annotated[int, AtLeast(1, 65_535)]
 Schema = Mapping[str, str]
 
 

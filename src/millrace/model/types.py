@@ -23,9 +23,10 @@ class Refers:
 
 @dataclass(frozen=True, slots=True)
 class AtLeast:
-    """Marks the least value of a number."""
+    """Marks the least value of a number, and the greatest where it has one."""
 
     value: int
+    most: int | None = None
 
 
 SiteName = Annotated[str, Refers("sites")]

@@ -70,7 +70,8 @@ def _flow(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            return " ".join(value.split()) or '""'
+            plain = "".join(char if char.isprintable() else " " for char in value)
+            return " ".join(plain.split()) or '""'
         case list():
             return "[" + ", ".join(_flow(item) for item in value) + "]"
         case dict():

@@ -27,6 +27,10 @@ from millrace.spec.occupancy import Channel, Firing, Network, Occupancy, run
 #: The source of all rates that are given per second.
 SECOND: Final = "one second"
 
+CLOCK: Final = "its clock (every)"
+#: Beyond this many bits a fraction is no rate that anybody meant; nothing is said of it.
+MOST_BITS: Final = 200
+
 #: A rate as a sum of multiples of sources' rates; every source's rate is above zero.
 Linear = Mapping[str, Fraction]
 
@@ -53,7 +57,16 @@ class Balance:
 
 def solve(pipeline: Pipeline) -> Balance:
     """Work out firings per round and buffers that suffice, or where the rates disagree."""
-    return _Solver(pipeline).solve()
+    if not any(port.consumes for job in pipeline.jobs.values() for port in job.inputs):
+        return Balance()
+    try:
+        return _Solver(pipeline).solve()
+    except _BeyondMeaning:
+        return Balance()
+
+
+class _BeyondMeaning(Exception):
+    """Numbers that are too large to be rates."""
 
 
 class _Solver:
@@ -69,6 +82,7 @@ class _Solver:
     def solve(self) -> Balance:
         for job in in_order(self.pipeline):
             self.rates[job.name] = self._rate_of(job)
+        self._declared()
         if self.imbalances:
             return Balance(imbalances=tuple(self.imbalances))
         network = self._network()
@@ -88,7 +102,7 @@ class _Solver:
         """A job's firing rate; its inputs and its clock must agree on it."""
         claims: list[tuple[str, Linear]] = []
         if job.every is not None and job.every.nanoseconds:
-            claims.append(("its clock (every)", {SECOND: 1 / job.every.seconds}))
+            claims.append((CLOCK, {SECOND: 1 / job.every.seconds}))
         for port in job.inputs:
             flow = self._flow(port.stream)
             if port.consumes is not None and flow is not None:
@@ -100,6 +114,16 @@ class _Solver:
             self._agree(job, (first, rate), (name, other))
         return rate
 
+    def _declared(self) -> None:
+        """A stream that jobs write must flow as fast as it says."""
+        for name, stream in self.pipeline.streams.items():
+            if stream.rate is None or not isinstance(stream.rate.amount, Records):
+                continue
+            flow = self._flow(name) if self.writers[name] else None
+            if flow is not None:
+                said = {SECOND: stream.rate.per_second}
+                self._agree(self.writers[name][0], (name, flow), (f"the rate of {name}", said))
+
     def _flow(self, stream: str) -> Linear | None:
         """Records that a stream gets per unit of time; None where a writer does not say."""
         writers = self.writers[stream]
@@ -110,22 +134,31 @@ class _Solver:
             return {f"stream {stream}": Fraction(1)}
         total: dict[str, Fraction] = {}
         for writer in writers:
-            port = next(port for port in writer.outputs if port.stream == stream)
-            if port.produces is None:
+            made = _made(writer, stream)
+            if made is None:
                 return None
             for key, x in self.rates[writer.name].items():
-                total[key] = total.get(key, Fraction(0)) + x * port.produces
+                total[key] = total.get(key, Fraction(0)) + x * made
         return total
 
     def _reduced(self, rate: Linear) -> dict[str, Fraction]:
         """A rate in sources that nothing has tied to others yet."""
-        total = dict(rate)
-        while tied := [key for key in total if key in self.replaced]:
-            for key in tied:
-                x = total.pop(key)
-                for part, y in self.replaced[key].items():
-                    total[part] = total.get(part, Fraction(0)) + x * y
+        total: dict[str, Fraction] = {}
+        for key, x in rate.items():
+            for part, y in self.replaced.get(key, {key: _ONE}).items():
+                total[part] = total.get(part, Fraction(0)) + x * y
+        for x in total.values():
+            if x.numerator.bit_length() + x.denominator.bit_length() > MOST_BITS:
+                raise _BeyondMeaning
         return {key: x for key, x in total.items() if x}
+
+    def _tie(self, key: str, to: dict[str, Fraction]) -> bool:
+        """Replace a source everywhere; False where a source would have to be below zero."""
+        self.replaced[key] = to
+        for other, rate in self.replaced.items():
+            if key in rate:
+                self.replaced[other] = self._reduced(rate)
+        return all(any(x > 0 for x in rate.values()) for rate in self.replaced.values())
 
     def _agree(self, job: Job, one: tuple[str, Linear], two: tuple[str, Linear]) -> None:
         left, right = self._reduced(one[1]), self._reduced(two[1])
@@ -141,8 +174,11 @@ class _Solver:
             self.imbalances.append(self._imbalance(job, more, less))
             return
         # a source that the others determine: sources above zero exist when the signs differ
-        key = min((key for key in apart if key != SECOND), default=SECOND)
-        self.replaced[key] = {other: -x / apart[key] for other, x in apart.items() if other != key}
+        key = min(key for key in apart if key != SECOND)
+        to = {other: -x / apart[key] for other, x in apart.items() if other != key}
+        if not self._tie(key, to):
+            trace = f"{one[0]} and {two[0]} agree only if a source gave less than nothing"
+            self.imbalances.append(Imbalance(job.name, one[0], two[0], (trace,)))
 
     def _imbalance(self, job: Job, more: tuple[str, Linear], less: tuple[str, Linear]) -> Imbalance:
         fast, slow = (sum(self._reduced(rate).values()) for rate in (more[1], less[1]))
@@ -199,13 +235,7 @@ class _Solver:
         for job in self.pipeline.jobs.values():
             for port in job.inputs:
                 writers = self.writers[port.stream]
-                made = [
-                    (
-                        writer.name,
-                        next(out.produces for out in writer.outputs if out.stream == port.stream),
-                    )
-                    for writer in writers
-                ]
+                made = [(writer.name, _made(writer, port.stream)) for writer in writers]
                 if port.consumes is None or not made or any(n is None for _, n in made):
                     continue
                 buffer = self.pipeline.streams[port.stream].buffer
@@ -215,16 +245,23 @@ class _Solver:
         return found
 
 
-def check_balance(pipeline: Pipeline, items: Items, problems: Problems) -> None:
+def _made(writer: Job, stream: str) -> int | None:
+    """Records that a job puts into a stream per firing, by all its ports; None if unsaid."""
+    ports = [port.produces for port in writer.outputs if port.stream == stream]
+    return sum(number for number in ports if number) if all(ports) else None
+
+
+_ONE: Final = Fraction(1)
+
+
+def check_balance(pipeline: Pipeline, items: Items, problems: Problems) -> Balance:
     """Tell where rates disagree, or where declared buffers let nothing move any more."""
-    if not any(port.consumes for job in pipeline.jobs.values() for port in job.inputs):
-        return
     balance = solve(pipeline)
     for found in balance.imbalances:
-        starved = "" if found.starves.startswith("its") else f" while {found.starves} starves"
+        starved = "" if found.starves == CLOCK else f" while {found.starves} starves"
         piled = (
             "its clock fires too often"
-            if found.piles_up.startswith("its")
+            if found.piles_up == CLOCK
             else f"records pile up in {found.piles_up}"
         )
         problems.add(
@@ -248,3 +285,4 @@ def check_balance(pipeline: Pipeline, items: Items, problems: Problems) -> None:
                 hint=f"give {stuck.stuck!r} a buffer of {stuck.enough} records or more",
             )
         )
+    return balance

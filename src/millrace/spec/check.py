@@ -10,7 +10,7 @@ from millrace.model.pipeline import Pipeline
 from millrace.model.places import Key, World
 from millrace.model.shape import Record, Several, Shape, Table, Text, record_of
 from millrace.model.stream import Schema, Stream, Transport
-from millrace.spec.balance import check_balance
+from millrace.spec.balance import Balance, check_balance
 from millrace.spec.check_jobs import check_job
 from millrace.spec.cycles import find_cycle
 from millrace.spec.expand import Items
@@ -28,8 +28,10 @@ class Names:
         return self.groups if section == "groups" else self.items[section]
 
 
-def check(pipeline: Pipeline, names: Names, problems: Problems, *, whole: bool = True) -> None:
-    """Tell everything that does not fit together.
+def check(
+    pipeline: Pipeline, names: Names, problems: Problems, *, whole: bool = True
+) -> Balance | None:
+    """Tell everything that does not fit together; return what declared rates come to.
 
     Without all things (`whole`), or where a name leads nowhere, only what each thing says by
     itself is checked: the rest would speak of things that are not there.
@@ -40,8 +42,10 @@ def check(pipeline: Pipeline, names: Names, problems: Problems, *, whole: bool =
     for job in pipeline.jobs.values():
         check_job(job, pipeline, names.items["jobs"][job.name], problems)
     if not whole:
-        return
+        return None
     _streams(pipeline, names, problems)
+    _parents(pipeline, names, problems)
+    _engines(pipeline, names, problems)
     _schemas(pipeline, names, problems)
     _topics(pipeline, names, problems)
     _pins(pipeline, names, problems)
@@ -49,7 +53,8 @@ def check(pipeline: Pipeline, names: Names, problems: Problems, *, whole: bool =
     if cycle is not None:
         _tell_cycle(cycle, names, problems)
     else:
-        check_balance(pipeline, names.items, problems)
+        return check_balance(pipeline, names.items, problems)
+    return None
 
 
 def check_references(pipeline: Pipeline, names: Names, problems: Problems) -> None:
@@ -146,6 +151,36 @@ def _carrier(stream: Stream, pipeline: Pipeline, at: Location, problems: Problem
             at,
             hint="change the stream's `transport:` or the site's `broker:`",
         )
+
+
+def _parents(pipeline: Pipeline, names: Names, problems: Problems) -> None:
+    """A pilot can't extend itself, by however many others."""
+    for name in pipeline.pilots:
+        seen, at = [name], pipeline.pilots[name].parent
+        while at is not None and at not in seen:
+            seen.append(at)
+            at = pipeline.pilots[at].parent
+        if at == name:
+            problems.error(
+                "cycle",
+                "these pilots extend each other in a circle: " + " -> ".join([*seen[:8], name]),
+                names.items["pilots"][name].locate("parent"),
+                hint="remove one `parent:`",
+            )
+            return
+
+
+def _engines(pipeline: Pipeline, names: Names, problems: Problems) -> None:
+    for site in pipeline.sites.values():
+        kinds = [engine.kind for engine in site.engines]
+        if len(set(kinds)) < len(kinds):
+            problems.error(
+                "two-engines",
+                f"the site {site.name!r} has two engines of one kind",
+                names.items["sites"][site.name].locate("engine"),
+                found=", ".join(kinds),
+                hint="make another site for the second one",
+            )
 
 
 def _schemas(pipeline: Pipeline, names: Names, problems: Problems) -> None:

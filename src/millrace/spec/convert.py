@@ -251,9 +251,10 @@ def _scalar(shape: Shape, value: Any) -> Any:
     match shape:
         case Text():
             return value if isinstance(value, str) else FAILED
-        case Whole(least):
+        case Whole(least, most):
             fits = isinstance(value, int) and not isinstance(value, bool)
-            fits = fits and (least is None or value >= least) and abs(value) < 2**63
+            fits = fits and (least is None or value >= least)
+            fits = fits and abs(value) < 2**63 and (most is None or value <= most)
             return value if fits else FAILED
         case Number():
             fits = isinstance(value, int | float) and not isinstance(value, bool)

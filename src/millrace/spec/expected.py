@@ -22,8 +22,9 @@ def expected(shape: Shape) -> str:
     match shape:
         case Text(refers):
             return "a text" if refers is None else f"the name of one of the {refers}"
-        case Whole(least):
-            return "a whole number" if least is None else f"a whole number from {least} on"
+        case Whole(least, most):
+            until = "on" if most is None else f"to {most}"
+            return "a whole number" if least is None else f"a whole number from {least} {until}"
         case Number():
             return "a number"
         case Flag():

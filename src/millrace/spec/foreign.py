@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from millrace.errors import Diagnostic, Problems
 from millrace.model.text import written
 from millrace.spec.node import Node
+
+K = TypeVar("K")
 
 
 def known_fields(
@@ -38,6 +40,20 @@ def known_fields(
 def as_name(text: str) -> str:
     """Return a text as a name: what names can't hold becomes a dash."""
     return re.sub(r"[^A-Za-z0-9_.@-]", "-", text).lstrip(".@-")[:200] or "_"
+
+
+def unique_names(wanted: Mapping[K, str], *, one_for_equal: bool = False) -> dict[K, str]:
+    """Return names for things: equal ones are numbered, unless equal wishes mean one thing."""
+    found: dict[K, str] = {}
+    taken: dict[str, str] = {}
+    for thing, text in wanted.items():
+        name, number = as_name(text), 1
+        while name in taken and not (one_for_equal and taken[name] == text):
+            number += 1
+            name = f"{as_name(text)[:190]}-{number}"
+        taken[name] = text
+        found[thing] = name
+    return found
 
 
 def unsaid(thing: Any, what: str, sayable: Mapping[str, Any], file_format: str) -> list[Diagnostic]:

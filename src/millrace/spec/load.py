@@ -16,6 +16,7 @@ from millrace.model.pipeline import Pipeline
 from millrace.model.shape import record_of
 from millrace.model.site import Site
 from millrace.model.stream import Stream
+from millrace.spec.balance import Balance
 from millrace.spec.check import Names, check
 from millrace.spec.complete import complete
 from millrace.spec.convert import FAILED, Converter, Origin
@@ -38,6 +39,7 @@ class Loaded:
     format: FileFormat | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
     origins: Mapping[str, Origin] = field(default_factory=dict)
+    balance: Balance = field(default_factory=Balance)
 
     def required(self) -> Pipeline:
         """Return the pipeline; SpecError, with every problem, if there is none."""
@@ -94,6 +96,7 @@ class _Loading:
     profile: str | None
     trace: bool
     origins: dict[str, Origin] = field(default_factory=dict)
+    balance: Balance | None = None
 
     def load(self, source: Source | None, file_format: FileFormat | None) -> Loaded:
         with _collector_at_rest():
@@ -114,6 +117,7 @@ class _Loading:
             found,
             self.sources.texts,
             self.origins,
+            self.balance or Balance(),
         )
 
     def _pipeline(self, document: Document, at: Any) -> Pipeline | None:
@@ -126,6 +130,19 @@ class _Loading:
         values.lookup = Lookup(items, values, shapes)
         things = self._convert(items, values)
         name = self._text(document.name, "pipeline", values, scope)
+        if (
+            document.name is not None
+            and not (name and name.isprintable())
+            and not self.problems.failed
+        ):
+            self.problems.error(
+                "bad-name",
+                "the pipeline's name is empty or can't be shown",
+                document.name.at,
+                found=repr(name),
+                expected="a text that people can read",
+                hint="rename it",
+            )
         if document.name is None:
             self.problems.error(
                 "missing-key",
@@ -137,7 +154,7 @@ class _Loading:
         pipeline = complete(Pipeline(name, described, at=at, **things))
         whole = all(len(things[section]) == len(items[section]) for section in SECTIONS)
         names = Names(items, frozenset(document.groups))
-        check(pipeline, names, self.problems, whole=whole)
+        self.balance = check(pipeline, names, self.problems, whole=whole)
         return pipeline
 
     def _convert(self, items: Items, values: Values) -> dict[str, dict[str, Any]]:

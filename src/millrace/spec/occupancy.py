@@ -1,8 +1,9 @@
 """One round of firings, played through: how full each stream gets.
 
 The job furthest down the graph that can fire does, so that buffers stay small. With declared
-capacities a job also needs room for what it makes. Firing rates are fixed, so if one order of
-firings gets through a round, no order can get stuck, and if this one gets stuck, all do.
+capacities a job also needs room for what it makes. Where each stream has one writer, one order of
+firings that gets through a round shows that none can get stuck, and one that does that all can;
+several writers of one bounded stream take that certainty away, and then nothing is said.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-#: Rounds longer than this are bounded by arithmetic instead of played.
+#: Rounds of more firings, or of more port uses, are bounded by arithmetic instead of played.
 MOST_FIRINGS: Final = 200_000
+MOST_USES: Final = 1_000_000
 TRACE: Final = 6
 
 
@@ -65,9 +67,19 @@ class Occupancy:
 
 def run(network: Network) -> Occupancy:
     """Play one round, or bound it where it is too long to play."""
-    if sum(firing.times for firing in network.order) > MOST_FIRINGS:
+    times = network.firings
+    uses = sum(
+        times[channel.reader] + sum(times[name] for name, _ in channel.writers)
+        for channel in network.channels
+    )
+    if sum(times.values()) > MOST_FIRINGS or uses > MOST_USES:
         return _bounded(network)
-    return _Round(network).play()
+    occupancy = _Round(network).play()
+    if occupancy.stuck and any(
+        channel.capacity is not None and len(channel.writers) > 1 for channel in network.channels
+    ):
+        return Occupancy()  # another order of the writers might get through: nothing is known
+    return occupancy
 
 
 def _bounded(network: Network) -> Occupancy:
@@ -83,10 +95,9 @@ def _bounded(network: Network) -> Occupancy:
         peaks[channel.stream] = max(peaks.get(channel.stream, 0), brought)
         if channel.capacity is None or channel.capacity >= brought:
             continue
-        least = max(
-            made + channel.taken - math.gcd(made, channel.taken) for _, made in channel.writers
-        )
-        if channel.capacity < least:
+        made = channel.writers[0][1]
+        least = made + channel.taken - math.gcd(made, channel.taken)
+        if channel.capacity < least and len(channel.writers) == 1:
             blocked = f"{channel.stream} must hold {least} at times, and holds {channel.capacity}"
             return Occupancy(stuck=channel.stream, blocked=blocked, enough=brought)
         unknown.add(channel.stream)
@@ -108,7 +119,7 @@ class _Round:
             for writer, made in channel.writers:
                 self.writes[self.rank[writer]].append((number, made))
         self.peaks: dict[str, int] = {channel.stream: 0 for channel in network.channels}
-        self.trace: deque[str] = deque(maxlen=TRACE)
+        self.recent: deque[tuple[int, int, tuple[tuple[int, int], ...]]] = deque(maxlen=TRACE)
         self.fired = 0
 
     def play(self) -> Occupancy:
@@ -142,7 +153,6 @@ class _Round:
         return float("inf") if capacity is None else capacity - self.held[number]
 
     def _fire(self, rank: int) -> None:
-        job = self.network.order[rank].job
         self.left[rank] -= 1
         self.fired += 1
         for number in self.reads[rank]:
@@ -152,8 +162,17 @@ class _Round:
             stream = self.network.channels[number].stream
             self.peaks[stream] = max(self.peaks[stream], self.held[number])
         touched = dict.fromkeys([*self.reads[rank], *(number for number, _ in self.writes[rank])])
-        fill = ", ".join(f"{self.network.channels[n].stream} holds {self.held[n]}" for n in touched)
-        self.trace.append(f"{self.fired}. {job} fires: {fill}")
+        held = tuple((number, self.held[number]) for number in touched)
+        self.recent.append((self.fired, rank, held))
+
+    def _trace(self) -> tuple[str, ...]:
+        """The last firings, in words."""
+        channels, order = self.network.channels, self.network.order
+        return tuple(
+            f"{fired}. {order[rank].job} fires: "
+            + ", ".join(f"{channels[number].stream} holds {held}" for number, held in fill)
+            for fired, rank, fill in self.recent
+        )
 
     def _touched(self, rank: int) -> set[int]:
         """Jobs that may fire now: itself, its readers, and writers that found no room."""
@@ -182,7 +201,7 @@ class _Round:
                         channel.stream,
                         blocked,
                         self._enough(channel.stream),
-                        tuple(self.trace),
+                        self._trace(),
                     )
         return Occupancy(self.peaks, self.fired)  # pragma: no cover - balanced rates run through
 

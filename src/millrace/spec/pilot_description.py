@@ -49,7 +49,17 @@ def native_of_pilots(node: Node, problems: Problems) -> Node | None:
         if fields is None:
             return None
         named = next((fields[key] for key in NAMES if key in fields), None)
-        name = str(named.value) if named is not None else f"pilot-{number}"
+        name = f"pilot-{number}"
+        if named is not None and isinstance(named.value, str):
+            name = named.value
+        elif named is not None:
+            problems.error(
+                "wrong-type",
+                "a pilot's name must be a text",
+                named.at,
+                found=named.describe(),
+                hint="put it in quotes",
+            )
         if name in pilots:
             problems.error(
                 "declared-twice",

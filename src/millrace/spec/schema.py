@@ -124,8 +124,10 @@ def _options(shape: Shape) -> list[dict[str, Any]]:
                     ),
                 }
             ]
-        case Whole(least):
-            return [{"type": "integer", **({"minimum": least} if least is not None else {})}]
+        case Whole(least, most):
+            bounds = {"minimum": least, "maximum": most}
+            given = {key: bound for key, bound in bounds.items() if bound is not None}
+            return [{"type": "integer", **given}]
         case Number():
             return [{"type": "number"}]
         case Flag():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -39,6 +40,7 @@ ENCRYPTIONS: Final = {"CurveZMQ": "curve", "none": "none"}
 MODELS: Final = {"TCP": "zmq"}
 #: Constants may be made of constants, this many deep.
 MOST_PASSES: Final = 20
+MOST_CORES: Final = 4_096
 
 
 def native_of_skepu(source: Source, sources: Sources, problems: Problems) -> Node | None:
@@ -54,7 +56,8 @@ def native_of_skepu(source: Source, sources: Sources, problems: Problems) -> Nod
         known = found
     before = problems.total
     root = Builder(sources, problems, known).build(tree, source)
-    tell_unknown(root, known, problems)
+    if problems.total == before:  # what is missing may stand in a file that could not be read
+        tell_unknown(root, known, problems)
     native = _Translation(problems).native(root)
     return native if problems.total == before else None
 
@@ -101,12 +104,13 @@ def _resources(root: Node) -> Node | None:
 
 
 def _constants(node: Node | None) -> dict[str, Any]:
+    """Constants are numbers, words and texts; lists of lists of them could grow without end."""
     if node is None:
         return {}
     return {
         name: item.map["value"].value
         for name, item in _ids(node.map.get("constants"))
-        if "value" in item.map
+        if "value" in item.map and not isinstance(item.map["value"].value, list | dict)
     }
 
 
@@ -278,14 +282,35 @@ class _Translation:
             job["buffers"] = sizes
         if "cores" in fields:
             job["pin"] = fields["cores"].like(_cores(fields["cores"].value))
+        self._variants_differ(fields.get("variants"))
         variants = [self._variant(item) for item in self._list(fields.get("variants"), "variants")]
         if any(variants):
             job["variants"] = dict(item for item in variants if item is not None)
         self.jobs[name] = node.like(job)
 
+    def _variants_differ(self, node: Node | None) -> None:
+        seen: set[str] = set()
+        for name, item in _ids(node):
+            if name in seen:
+                self.problems.error(
+                    "declared-twice",
+                    f"two variants are called {name!r}",
+                    item.map["id"].at,
+                    hint="rename one of them",
+                )
+            seen.add(name)
+
     def _variant(self, node: Node) -> tuple[str, Node] | None:
         fields = known_fields(node, "a variant", VARIANT_KEYS, self.problems, ("id",))
         if fields is None or "id" not in fields:
+            return None
+        if not isinstance(fields["id"].value, str):
+            self.problems.error(
+                "wrong-type",
+                "the id of a variant must be a word",
+                fields["id"].at,
+                found=fields["id"].describe(),
+            )
             return None
         variant: dict[str, Any] = {
             key: fields[key] for key in ("backend", "default") if key in fields
@@ -316,7 +341,9 @@ def _cores(value: Any) -> Any:
     cores: list[int] = []
     for part in value.split(","):
         first, _, last = part.strip().partition("-")
-        if not first.isdigit() or (last and not last.isdigit()) or len(first + last) > 8:
+        if not re.fullmatch(r"[0-9]{1,12}(-[0-9]{1,12})?", part.strip()):
             return value
-        cores += range(int(first), min(int(last or first), int(first) + 1024) + 1)
+        if not int(first) <= int(last or first) < int(first) + MOST_CORES:
+            return value
+        cores += range(int(first), int(last or first) + 1)
     return cores

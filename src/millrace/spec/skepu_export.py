@@ -118,6 +118,12 @@ def _needed(thing: Stream | Job, what: str) -> list[Diagnostic]:
     for port in (*thing.inputs, *thing.outputs):
         told += unsaid(port, f"a port of {what}", {"stream": None}, "SkePU-Streaming")
     for name, variant in (thing.variants or {}).items():
+        if variant.kind is not None and not (
+            variant.kind.isidentifier() and variant.kind.isascii()
+        ):
+            told.append(
+                _cannot(f"variant {name!r} of {what}", "kinds are words", "rename it", thing.at)
+            )
         told += unsaid(
             variant,
             f"variant {name!r} of {what}",

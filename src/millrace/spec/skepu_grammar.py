@@ -16,7 +16,7 @@ from millrace.errors import Diagnostic, Location, Problems
 from millrace.spec.source import Source
 
 MOST_BYTES: Final = 2 * 1024 * 1024
-MOST_DEPTH: Final = 60
+MOST_DEPTH: Final = 200
 
 GRAMMAR: Final = r"""
 start: "{" items "}" | items
@@ -63,6 +63,9 @@ class Tree(lark.Tree[lark.Token]):
 
     def __init__(self, data: str, children: list[Any], meta: Any = None) -> None:
         super().__init__(data, children, meta)
+        self.depth = 0
+        if str(data).startswith("__"):  # a list that still grows: its parts are counted once
+            return
         depths = [part.depth for part in children if isinstance(part, Tree)]
         self.depth = 1 + max(depths, default=0)
         if self.depth > MOST_DEPTH:
@@ -96,9 +99,11 @@ class _TooDeepError(Exception):
 def unquoted(token: str) -> str:
     """Return the text of a quoted string."""
     try:
-        return str(json.loads(token, strict=False))
+        text = str(json.loads(token, strict=False))
+        text.encode()  # half of a character can't be written again
     except ValueError:
         return token[1:-1]
+    return text
 
 
 @cache

@@ -10,7 +10,7 @@ from typing import Any, Final
 from millrace.errors import Location, Problems
 from millrace.spec.node import Node
 from millrace.spec.skepu_grammar import Tree, parse, unquoted
-from millrace.spec.source import Source, Sources
+from millrace.spec.source import MOST_FILES, Source, Sources
 
 #: The key under which a map keeps the word before its brace (`skepu { ... }`).
 BLOCK: Final = "@block"
@@ -30,6 +30,7 @@ class Builder:
     known: dict[str, Any] = field(default_factory=dict)
     _chain: tuple[Path, ...] = ()
     _trees: dict[Path, Tree | None] = field(default_factory=dict)
+    _included_so_far: int = 0
 
     def build(self, tree: Tree, source: Source) -> Node:
         """Return a file's content as a node."""
@@ -86,6 +87,10 @@ class Builder:
             self._chain = chain
 
     def _included(self, name: str, source: Source, at: Location) -> tuple[Source, Tree] | None:
+        self._included_so_far += 1
+        if self._included_so_far > MOST_FILES:
+            self.problems.error("too-many-files", f"more than {MOST_FILES} includes", at)
+            return None
         path = self.sources.included(name, source, at)
         if path is None or source.path is None:
             return None

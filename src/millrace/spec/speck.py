@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from millrace.model.job import Job
 from millrace.model.pipeline import Pipeline
 from millrace.model.site import Site
 from millrace.model.stream import Stream
-from millrace.spec.foreign import as_name, known_fields, unsaid
+from millrace.spec.foreign import known_fields, unique_names, unsaid
 from millrace.spec.node import Node
 
 FIELDS: Final = (
@@ -102,7 +102,7 @@ def _read(node: Node, problems: Problems) -> _SpeckJob | None:
                 f"{key} must be a text",
                 value.at,
                 found=value.describe(),
-                hint=f'put it in quotes: "{value.value}"',
+                hint="put it in quotes",
             )
     addresses = [
         _address(fields[key], texts[key], kinds, problems)
@@ -153,19 +153,37 @@ class _Translation:
             topics[job.texts["source_topic"]].add((job.source.host, job.source.port))
             topics[job.texts["sink_topic"]].add((job.sink.host, job.sink.port))
         self.topics = topics
+        self.sites = self._site_names()
+        self.streams = self._stream_names()
+
+    def _site_names(self) -> dict[tuple[str, int], str]:
+        """The host, or host and port where a host has several engines or brokers."""
+        crowded = {
+            host
+            for places in (self.engines, self.brokers)
+            for host, count in Counter(host for host, _ in places).items()
+            if count > 1
+        }
+        wanted = {
+            place: f"{place[0]}-{place[1]}" if place[0] in crowded else place[0]
+            for place in sorted({*self.engines, *self.brokers})
+        }
+        return unique_names(wanted, one_for_equal=True)
+
+    def _stream_names(self) -> dict[tuple[str, str, int], str]:
+        """The topic, and the site where several brokers have a topic of that name."""
+        wanted = {
+            (topic, *place): f"{topic}@{self.sites[place]}" if len(places) > 1 else topic
+            for topic, places in sorted(self.topics.items())
+            for place in sorted(places)
+        }
+        return unique_names(wanted)
 
     def site(self, address: Address) -> str:
-        """The host, or host and port where a host has several engines or brokers."""
-        crowded = any(
-            sum(1 for host, _ in places if host == address.host) > 1
-            for places in (self.engines, self.brokers)
-        )
-        return as_name(f"{address.host}-{address.port}" if crowded else address.host)
+        return self.sites[address.host, address.port]
 
     def stream(self, topic: str, broker: Address) -> str:
-        """The topic, and the site where several brokers have a topic of that name."""
-        several = len(self.topics[topic]) > 1
-        return as_name(f"{topic}@{self.site(broker)}" if several else topic)
+        return self.streams[topic, broker.host, broker.port]
 
     def native(self, node: Node) -> Node:
         sites: dict[str, Any] = {}

@@ -17,8 +17,10 @@ def diagnostics_text(
 ) -> Text:
     """Return every problem with its place, and a closing line with their number."""
     text = Text()
+    used = {at.file for item in diagnostics for at in _places(item)}
+    lines = {name: source.split("\n") for name, source in sources.items() if name in used}
     for diagnostic in diagnostics:
-        text.append_text(_one(diagnostic, sources)).append("\n")
+        text.append_text(_one(diagnostic, lines)).append("\n")
     errors = sum(1 for item in diagnostics if item.severity is Severity.ERROR)
     more = f", and {left_out} more that are not shown" if left_out else ""
     if diagnostics:
@@ -26,7 +28,16 @@ def diagnostics_text(
     return text
 
 
-def _one(diagnostic: Diagnostic, sources: Mapping[str, str]) -> Text:
+def _places(diagnostic: Diagnostic) -> Iterator[Location]:
+    if diagnostic.at is not None:
+        yield diagnostic.at
+    yield from (at for at, _ in diagnostic.related)
+
+
+Lines = Mapping[str, Sequence[str]]
+
+
+def _one(diagnostic: Diagnostic, sources: Lines) -> Text:
     colour = "red" if diagnostic.severity is Severity.ERROR else "yellow"
     text = Text()
     text.append(f"{diagnostic.severity}", style=f"bold {colour}")
@@ -52,9 +63,9 @@ def _details(diagnostic: Diagnostic) -> Iterator[tuple[str, str]]:
         yield "help", diagnostic.hint
 
 
-def _place(at: Location, sources: Mapping[str, str], colour: str, arrow: str) -> Text:
+def _place(at: Location, sources: Lines, colour: str, arrow: str) -> Text:
     text = Text(f"  {arrow} {at}\n", style="blue")
-    lines = sources.get(at.file, "").split("\n", at.line)
+    lines = sources.get(at.file, ())
     if not 0 < at.line <= len(lines) or not lines[at.line - 1].strip():
         return text
     line, column = _cut(lines[at.line - 1].rstrip("\r"), at.column)

@@ -17,7 +17,8 @@ def origin_text(path: str, origin: Origin) -> Text:
     text = Text(f"{path}", style="bold")
     text.append(f" = {_value(origin.value)}\n")
     if origin.node is None:
-        text.append("  built-in default\n", style="dim")
+        known = origin.origin == "built-in"
+        text.append(f"  {'built-in default' if known else origin.origin}\n", style="dim")
     else:
         where = f"from {origin.origin}" if origin.origin else "written there"
         text.append(f"  {where}: {origin.node.at}\n", style="dim")
