@@ -21,6 +21,8 @@ class JobSpec:
     reads: tuple[Sid, ...]
     writes: tuple[Sid, ...]
     rejects: tuple[Sid, ...] = ()
+    #: All else that makes the job what it is.
+    content: str = ""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,10 @@ class Worlds:
     new_streams: frozenset[Sid]
     old_jobs: Mapping[str, JobSpec]
     new_jobs: Mapping[str, JobSpec]
+    old_brokers: frozenset[str]
+    new_brokers: frozenset[str]
+    #: Places whose brokers are there whatever a plan does.
+    attached: frozenset[str] = frozenset()
 
 
 class Lost(AssertionError):
@@ -54,6 +60,8 @@ class Simulator:
     finals: dict[tuple[str, Sid], int] = field(default_factory=dict)
     wrote: dict[tuple[str, Sid], int] = field(default_factory=dict)
     replaced: frozenset[Sid] = frozenset()
+    anew: set[Sid] = field(default_factory=set)
+    brokers: set[str] = field(default_factory=set)
 
     def apply(self, steps: list[dict[str, Any]]) -> None:
         """Do the steps in a random order that `after` allows, with traffic in between."""
@@ -79,6 +87,7 @@ class Simulator:
             for step in steps
             if step["kind"] == "stream" and step["impact"] == "replace"
         )
+        self.brokers = set(self.worlds.old_brokers)
         self.logs = {sid: self.random.randrange(5) for sid in self.worlds.old_streams}
         for name, spec in self.worlds.old_jobs.items():
             positions = {sid: self.random.randint(0, self.logs[sid]) for sid in spec.reads}
@@ -123,11 +132,24 @@ class Simulator:
             self._stream(step, (step["name"], step["place"]))
         elif step["kind"] == "job":
             self._job(step, step["name"])
+        elif step["kind"] == "broker":
+            self._broker(step["action"], step["place"])
+
+    def _broker(self, action: str, place: str) -> None:
+        if action == "create":
+            self.brokers.add(place)
+        elif action == "delete":
+            left = [sid for sid in self.logs if sid[1] == place]
+            if left:
+                raise Lost(f"the broker at {place} goes while it has {left}")
+            self.brokers.discard(place)
 
     def _stream(self, step: dict[str, Any], sid: Sid) -> None:
         if step["action"] == "create":
             if sid in self.logs:
                 raise Lost(f"{sid} is there already")
+            if sid[1] not in self.brokers | self.worlds.attached:
+                raise Lost(f"{sid} has no broker to be at")
             self.logs[sid] = 0
         elif step["action"] == "delete":
             self._read_out(sid, "removed")
@@ -138,9 +160,7 @@ class Simulator:
             self._unused(sid)
             if step["impact"] == "replace":
                 self.logs[sid] = self.began[sid] = 0
-                for job in (*self.stopped.values(), *self.running.values()):
-                    if sid in job.positions:
-                        job.positions[sid] = 0
+                self.anew.add(sid)
 
     def _unused(self, sid: Sid) -> None:
         for name, job in self.running.items():
@@ -165,15 +185,20 @@ class Simulator:
         elif action == "create" and name in self.running:
             raise Lost(f"{name} runs already")
         if action in ("create", "start", "change", "move"):
-            self._start(name)
+            self._start(name, step["keeps"])
 
-    def _start(self, name: str) -> None:
+    def _start(self, name: str, keeps: list[str]) -> None:
         spec = self.worlds.new_jobs[name]
         before = self.stopped.pop(name).positions if name in self.stopped else {}
         positions = {}
         for sid in spec.reads:
             if sid not in self.logs:
                 raise Lost(f"{name} starts before {sid} is there")
+            if sid in self.anew and sid in before:
+                if "checkpoint" in keeps:
+                    raise Lost(f"{name} goes on in {sid} at a position that is gone")
+                positions[sid] = 0
+                continue
             positions[sid] = before.get(sid, self.began.get(sid, 0))
         self.running[name] = Job(spec, positions)
 
@@ -189,7 +214,9 @@ class Simulator:
         if set(self.logs) != set(self.worlds.new_streams):
             raise Lost(f"streams are {sorted(self.logs)}")
         if {name: job.spec for name, job in self.running.items()} != dict(self.worlds.new_jobs):
-            raise Lost(f"jobs are {sorted(self.running)}")
+            raise Lost(f"jobs are {self.running}")
+        if self.brokers != set(self.worlds.new_brokers):
+            raise Lost(f"brokers are at {sorted(self.brokers)}")
         for sid in self.worlds.old_streams & self.worlds.new_streams:
             self._check_kept(sid)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -95,6 +96,7 @@ def worlds(old: Pipeline, new: Pipeline) -> Worlds:
                 tuple(map(sid, job.reads)),
                 tuple(map(sid, job.writes)),
                 tuple(map(sid, rejects(job))),
+                f"{job.site} {job.sql} {job.window}",
             )
             for job in pipeline.jobs.values()
         }
@@ -102,7 +104,22 @@ def worlds(old: Pipeline, new: Pipeline) -> Worlds:
     def sids(pipeline: Pipeline) -> frozenset[tuple[str, str]]:
         return frozenset((stream.name, stream.site or "") for stream in pipeline.streams.values())
 
-    return Worlds(sids(old), sids(new), specs(old), specs(new))
+    def brokers(pipeline: Pipeline, *, managed: bool) -> frozenset[str]:
+        return frozenset(
+            site.name
+            for site in pipeline.sites.values()
+            if site.broker is not None and site.broker.managed is managed
+        )
+
+    return Worlds(
+        sids(old),
+        sids(new),
+        specs(old),
+        specs(new),
+        brokers(old, managed=True),
+        brokers(new, managed=True),
+        brokers(old, managed=False) | brokers(new, managed=False),
+    )
 
 
 def try_out(old: Pipeline, new: Pipeline, seed: int, orders: int = 3) -> None:
@@ -121,6 +138,8 @@ def seeded_world(chance: random.Random, like: Pipeline | None = None) -> Pipelin
         old = like.jobs.get(name) if like is not None else None
         if old is not None and chance.random() < 0.6 and _fits(old, order):
             jobs[name] = old
+            if chance.random() < 0.2:  # only its place, or only its code
+                jobs[name] = replace(old, site=chance.choice(SITES), sql=chance.choice("xy"))
         elif chance.random() < 0.5:
             cut = chance.randint(1, len(order) - 1)
             reads = chance.sample(order[:cut], min(cut, chance.randint(1, 2)))
@@ -151,7 +170,8 @@ def seeded_world(chance: random.Random, like: Pipeline | None = None) -> Pipelin
             jobs["again"] = Job(
                 name="again", site=site, sql="x", inputs=(Input(stream="bad"),), outputs=back
             )
-    sites = {name: Site(name=name, broker=Broker()) for name in SITES}
+    used = {stream.site for stream in streams.values()} | {job.site for job in jobs.values()}
+    sites = {name: Site(name=name, broker=Broker()) for name in SITES if name in used}
     return Pipeline("p", sites=sites, streams=streams, jobs=jobs)
 
 
@@ -181,6 +201,14 @@ def test_a_plan_to_the_same_is_empty(pipeline: Pipeline) -> None:
     found = plan(pipeline, Observed(pipeline), {})
     assert found.empty
     assert found.untouched == len(pipeline.jobs)
+
+
+@settings(max_examples=100, deadline=None)
+@given(pairs(), st.sets(st.sampled_from(JOBS)))
+def test_jobs_that_are_down_break_no_plan(pair: tuple[Pipeline, Pipeline], down: set[str]) -> None:
+    found = plan(pair[1], Observed(pair[0], frozenset(down)), {})
+    stopped = {step.name for step in found.steps if step.action == "stop"}
+    assert not stopped & down
 
 
 @settings(max_examples=100, deadline=None)

@@ -46,8 +46,9 @@ SLOW_ONCE = {
     ),
     "chained references": "pipeline: p\nstreams:\n"
     + "".join(
-        f"  s{n}: {{partitions: '${{{{ streams.s{n + 1}.partitions + streams.s{n + 1}.partitions }}}}'}}\n"
+        f"  s{n}: {{partitions: '${{{{ {streams} + {streams} }}}}'}}\n"
         for n in range(19)
+        for streams in [f"streams.s{n + 1}.partitions"]
     )
     + "  s19: {partitions: 1}\n",
     "skepu list": "application { id: x y: [" + "1 " * 40_000 + "] workflow: [] }",

@@ -15,7 +15,9 @@ def in_order(pipeline: Pipeline) -> list[Job]:
     """
     writers = pipeline.writers()
     above = {
-        job.name: {writer.name for stream in job.reads for writer in writers.get(stream, ())}
+        job.name: sorted(
+            {writer.name for stream in job.reads for writer in writers.get(stream, ())}
+        )
         for job in sorted(pipeline.jobs.values(), key=lambda job: job.name)
     }
     return [pipeline.jobs[name] for name in graphlib.TopologicalSorter(above).static_order()]

@@ -158,7 +158,6 @@ class Job:
     )
     python: str | None = setting(
         "module:function, DataFrames in, DataFrames out",
-        change=Impact.RESTART,
         default=None,
         example="traffic:summary",
     )

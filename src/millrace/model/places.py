@@ -1,8 +1,9 @@
 """Where things really are: two names for one place are one place, one name may move.
 
-A site that is attached is the address it is reached at; one that is managed is its name with all
-that would make it another machine. A stream is its topic on its broker. The planner compares
-these, so a renamed site is no change and a stream on another broker is another stream.
+An engine or broker that is attached is the address it is reached at; one that is managed is its
+site's name with all that would make it another machine. A stream is its topic on its broker. The
+planner compares these, so another name for an attached site is no change, and a stream on another
+broker is another stream.
 """
 
 from __future__ import annotations
@@ -99,13 +100,13 @@ class World:
         return (broker.kind, *self._sites[site.name])
 
     def stream_key(self, name: str) -> Key:
-        """A stream is its topic on its broker; a direct one is its name."""
+        """A stream is its topic on its broker; a direct one its name at its site."""
         return self._stream_keys.get(name, (name,))
 
     def _key_of(self, stream: Stream) -> Key:
         site = self.pipeline.sites.get(stream.site or "")
         if stream.transport is Transport.ZMQ or site is None:
-            return (stream.transport, stream.name)
+            return (stream.transport, stream.name, stream.site)
         return (*self.broker_key(site), stream.address)
 
     def engine_key(self, job: Job) -> Key:

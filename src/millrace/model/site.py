@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, Literal
@@ -126,6 +125,3 @@ class Site:
     def engine(self, kind: EngineKind) -> Engine | None:
         """Return the site's engine of a kind, if it has one."""
         return next((engine for engine in self.engines if engine.kind is kind), None)
-
-
-Sites = Mapping[str, Site]

@@ -8,13 +8,16 @@ from dataclasses import dataclass, replace
 from millrace.model.impact import Impact
 from millrace.model.job import Job, Mode
 from millrace.model.places import World
+from millrace.model.site import EngineKind
 from millrace.model.status import Facts, JobFacts
 from millrace.model.step import Action, Reason
 from millrace.model.stream import Stream
 from millrace.plan.diff import changed, differences
 
-#: Fields that say where a stream is; its key holds them.
+#: Fields of a stream that its key holds, and its group, whose values it has taken already.
 STREAM_PLACE = frozenset({"site", "transport", "topic", "group"})
+#: Fields of a site that programs on it do not see.
+NO_PROCESS = frozenset({"description", "host", "pilot", "engines", "broker"})
 #: Fields of a job that are compared by place, not by name.
 JOB_PLACE = frozenset({"site", "inputs", "outputs"})
 
@@ -46,6 +49,7 @@ def job_change(old: Job, new: Job, before: World, after: World, facts: Facts) ->
     elif old.site != new.site:
         reasons.append(changed("site", old.site, new.site, Impact.IGNORE))
     reasons += _engine_settings(old, new, before, after)
+    reasons += _broker_settings(new, before, after)
     reasons += _ports(old, new, before, after)
     reasons += _letters(old, new, before, after)
     if not reasons:
@@ -63,13 +67,33 @@ def _moved(old: Job, new: Job) -> Reason:
 
 def _engine_settings(old: Job, new: Job, before: World, after: World) -> Iterable[Reason]:
     """Settings of the site's engine that its jobs only see when they start."""
-    engines = []
-    for job, world in ((old, before), (new, after)):
-        site = world.pipeline.sites.get(job.site or "")
-        engines.append(site.engine(job.needs) if site is not None and job.needs else None)
+    one = before.pipeline.sites.get(old.site or "")
+    other = after.pipeline.sites.get(new.site or "")
+    if one is None or other is None or old.needs is None or new.needs is None:
+        return
+    engines = one.engine(old.needs), other.engine(new.needs)
     if engines[0] is not None and engines[1] is not None:
         without = frozenset({"kind", "address", "master"})
         yield from differences(engines[0], engines[1], without, f"site {new.site}: engine.")
+    if new.needs is EngineKind.PROCESS:
+        yield from differences(one, other, NO_PROCESS, f"site {new.site}: ")
+
+
+def _broker_settings(new: Job, before: World, after: World) -> Iterable[Reason]:
+    """Settings of attached brokers, which only their clients know."""
+    found: dict[str, Reason] = {}
+    for name in (*new.reads, *new.writes):
+        was, now = before.pipeline.streams.get(name), after.pipeline.streams[name]
+        if was is None or before.stream_key(name) != after.stream_key(name):
+            continue
+        one = before.pipeline.sites.get(was.site or "")
+        other = after.pipeline.sites.get(now.site or "")
+        if one is None or other is None or one.broker is None or other.broker is None:
+            continue
+        if not other.broker.managed:
+            for reason in differences(one.broker, other.broker, prefix=f"site {now.site}: broker."):
+                found[reason.text] = reason
+    return found.values()
 
 
 def _ports(old: Job, new: Job, before: World, after: World) -> Iterable[Reason]:
@@ -121,11 +145,9 @@ def stream_reasons(old: Stream, new: Stream) -> tuple[Reason, ...]:
     )
 
 
-def keeps(
-    change: JobChange, old: Job, *, inputs_stay: bool, has_state: bool | None
-) -> tuple[str, ...]:
+def keeps(change: JobChange, *, inputs_stay: bool, has_state: bool | None) -> tuple[str, ...]:
     """Say what of a job survives a change."""
-    offsets = ("offsets",) if inputs_stay or not old.inputs else ()
+    offsets = ("offsets",) if inputs_stay else ()
     if change.impact <= Impact.RESTART:
         return ("checkpoint", *(("state",) if has_state is not False else ()), *offsets)
     return offsets
@@ -141,7 +163,8 @@ def mode_note(jobs: Iterable[str], facts: Facts) -> tuple[str, ...]:
     unknown = [name for name in jobs if facts.get(name, JobFacts()).mode is None]
     if not unknown:
         return tuple(f"mode of {name}: {_mode(facts[name])}" for name in jobs)
-    return (f"mode: decided at start ({len(unknown)} jobs; no engine was asked)",)
+    jobs_are = "1 job" if len(unknown) == 1 else f"{len(unknown)} jobs"
+    return (f"mode: decided at start ({jobs_are}; no engine was asked)",)
 
 
 def _mode(facts: JobFacts) -> str:

@@ -9,7 +9,7 @@ from millrace.model.job import Job
 from millrace.model.places import Key, World
 from millrace.model.status import Facts
 from millrace.model.step import Action, Kind, Reason, Step
-from millrace.model.stream import Stream
+from millrace.model.stream import Stream, Transport
 from millrace.plan.changes import (
     JobChange,
     job_change,
@@ -19,12 +19,17 @@ from millrace.plan.changes import (
     stream_reasons,
 )
 from millrace.plan.diff import differences
-
-NEW = Reason("new in the file", Impact.IGNORE)
-GONE = Reason("no longer in the file", Impact.IGNORE)
+from millrace.plan.reasons import (
+    GONE,
+    NEW,
+    pilot_reasons,
+    site_reasons,
+    stream_moves,
+)
 
 WRITTEN = "written from outside; stop the writers first, what comes later is not read"
 READ = "read from outside; read it to the end before you apply, the records go with the stream"
+DIRECT = "direct; only the buffers at both ends hold it while its reader starts again"
 REORDERED = "written from outside; records of one key may change places as the partitions do"
 
 
@@ -34,7 +39,7 @@ class Draft:
 
     `last` of a job is the step in which its old version stops, `first` the one in which its new
     version starts; mostly they are one and the same. `quiet` are streams that are changed while
-    none of their jobs runs.
+    none of their jobs runs, and whether their log is made anew.
     """
 
     old: World
@@ -47,7 +52,7 @@ class Draft:
     streams: dict[tuple[Action, Key], str] = field(default_factory=dict)
     brokers: dict[tuple[Action, Key], str] = field(default_factory=dict)
     pilots: dict[tuple[Action, Key], str] = field(default_factory=dict)
-    quiet: set[Key] = field(default_factory=set)
+    quiet: dict[Key, bool] = field(default_factory=dict)
     #: Streams that something outside the pipeline writes or reads, by what that means for them.
     outside: dict[str, list[str]] = field(default_factory=dict)
 
@@ -76,38 +81,43 @@ class Draft:
         return step.id
 
     def _pilots(self) -> None:
+        old, new = self.old.pipeline, self.new.pipeline
         for key, name in self.new.pilots.items():
-            pilot = self.new.pipeline.pilots[name]
+            pilot, why = new.pilots[name], pilot_reasons(name, old, new)
             if key not in self.old.pilots:
-                step = Step(Action.CREATE, Kind.PILOT, name, pilot.resource, None, (NEW,))
+                step = Step(Action.CREATE, Kind.PILOT, name, pilot.resource, None, why or (NEW,))
                 self.pilots[Action.CREATE, key] = self._add(step)
-            elif reasons := differences(self.old.pipeline.pilots[name], pilot):
-                self._add(_changed(Kind.PILOT, name, pilot.resource, reasons))
+            elif why:
+                self._add(_changed(Kind.PILOT, name, pilot.resource, why))
         for key, name in self.old.pilots.items():
             if key not in self.new.pilots:
-                resource = self.old.pipeline.pilots[name].resource
-                step = Step(Action.DELETE, Kind.PILOT, name, resource, Impact.REPLACE, (GONE,))
+                why, place = pilot_reasons(name, old, new) or (GONE,), old.pilots[name].resource
+                step = Step(Action.DELETE, Kind.PILOT, name, place, Impact.REPLACE, why)
                 self.pilots[Action.DELETE, key] = self._add(step)
 
     def _brokers(self) -> None:
+        old, new = self.old.pipeline, self.new.pipeline
         for key, site in self.new.brokers.items():
+            name = site.name
             if key not in self.old.brokers:
-                step = Step(Action.CREATE, Kind.BROKER, site.name, site.name, None, (NEW,))
+                why = site_reasons(name, old, new) or (NEW,)
+                step = Step(Action.CREATE, Kind.BROKER, name, name, None, why)
                 self.brokers[Action.CREATE, key] = self._add(step)
-            elif reasons := differences(self.old.brokers[key].broker, site.broker):
-                self._add(_changed(Kind.BROKER, site.name, site.name, reasons))
+            elif why := differences(self.old.brokers[key].broker, site.broker):
+                self._add(_changed(Kind.BROKER, name, name, why))
         for key, site in self.old.brokers.items():
             if key not in self.new.brokers:
-                step = Step(
-                    Action.DELETE, Kind.BROKER, site.name, site.name, Impact.REPLACE, (GONE,)
-                )
+                why = site_reasons(site.name, old, new) or (GONE,)
+                step = Step(Action.DELETE, Kind.BROKER, site.name, site.name, Impact.REPLACE, why)
                 self.brokers[Action.DELETE, key] = self._add(step)
 
     def _stream(self, key: Key, stream: Stream) -> None:
         place, old = stream.site or "", self.old.streams.get(key)
         if old is None:
             was = self.old.pipeline.streams.get(stream.name)
-            why = NEW if was is None else Reason(f"moved here from {was.site}", Impact.REPLACE)
+            why = NEW
+            if was is not None:
+                why = stream_moves(was, stream, self.old.pipeline, self.new.pipeline)[0]
             step = Step(Action.CREATE, Kind.STREAM, stream.name, place, None, (why,))
             self.streams[Action.CREATE, key] = self._add(step)
             return
@@ -117,17 +127,25 @@ class Draft:
         step = _changed(Kind.STREAM, stream.name, place, reasons)
         self.streams[Action.CHANGE, key] = self._add(step)
         if step.impact is not Impact.IGNORE:
-            self.quiet.add(key)
+            self.quiet[key] = step.impact is Impact.REPLACE
+        if step.impact is Impact.REPLACE:
+            self._note_outside(key, old)
         if not same_order(stream, old) and key not in self.new.writers:
             self.outside.setdefault(REORDERED, []).append(stream.name)
 
     def _stream_gone(self, key: Key, stream: Stream) -> None:
         now = self.new.pipeline.streams.get(stream.name)
-        why = GONE if now is None else Reason(f"moved to {now.site}", Impact.REPLACE)
+        why = GONE
+        if now is not None:
+            why = stream_moves(stream, now, self.old.pipeline, self.new.pipeline)[1]
         step = Step(
             Action.DELETE, Kind.STREAM, stream.name, stream.site or "", Impact.REPLACE, (why,)
         )
         self.streams[Action.DELETE, key] = self._add(step)
+        self._note_outside(key, stream)
+
+    def _note_outside(self, key: Key, stream: Stream) -> None:
+        """Say what a log that goes away means for those outside who write or read it."""
         if key not in self.old.writers and key not in self.old.rejecters:
             self.outside.setdefault(WRITTEN, []).append(stream.name)
         if key not in self.old.readers:
@@ -143,16 +161,28 @@ class Draft:
             return
         change = job_change(old, job, self.old, self.new, self.facts)
         if change is not None:
-            self.first[name] = self.last[name] = self._add(self._changed_job(old, job, change))
+            step = self._changed_job(old, job, change)
+            if name in self.down:  # it can't read anything to its end any more
+                self.first[name] = self._add(replace(step, drains=()))
+            else:
+                self.first[name] = self.last[name] = self._add(step)
+        if change is not None:
+            self._note_direct(before=old, after=job)
         elif name in self.down:
             self.first[name] = self._add(self._start(name, "it is not running"))
 
+    def _note_direct(self, before: Job, after: Job) -> None:
+        """Say which streams nobody keeps while their reader is away."""
+        for key, name in self.new.reads(after).items():
+            if key[0] is Transport.ZMQ and key in self.old.reads(before):
+                self.outside.setdefault(DIRECT, []).append(name)
+
     def _changed_job(self, old: Job, new: Job, change: JobChange) -> Step:
         before, after = self.old.reads(old), self.new.reads(new)
+        logs = [key for key in before.keys() & after.keys() if key[0] is not Transport.ZMQ]
         kept = keeps(
             change,
-            old,
-            inputs_stay=bool(before.keys() & after.keys()),
+            inputs_stay=bool(logs),
             has_state=stateful(old, self.facts),
         )
         return Step(
@@ -198,26 +228,42 @@ class Draft:
         readers = self.old.readers.get(key, [])
         writers = (*self.old.writers.get(key, []), *self.old.rejecters.get(key, []))
         for name in dict.fromkeys((*writers, *readers)):
-            self.stop(
-                name, f"stream {stream.name} is changed", (stream.name,) if name in readers else ()
-            )
+            reads = name in readers
+            self.stop(name, f"stream {stream.name} is changed", (stream.name,) if reads else ())
+            if reads and self.quiet[key] and name in self.first:
+                self._reads_anew(name, stream)
+
+    def _reads_anew(self, name: str, stream: Stream) -> None:
+        """A reader of a log that is made anew has no place in it; it starts at the beginning."""
+        step = self.steps[self.first[name]]
+        has_state = stateful(self.old.pipeline.jobs[name], self.facts)
+        impact = Impact.REPLACE if has_state is False else Impact.STATE_LOST
+        reason = Reason(f"the log of {stream.name} is made anew", impact)
+        others = [other for other in self.old.pipeline.jobs[name].reads if other != stream.name]
+        self.steps[step.id] = replace(
+            step,
+            impact=max(impact, step.impact or impact),
+            reasons=(*step.reasons, reason),
+            keeps=("offsets",) if others and "offsets" in step.keeps else (),
+            joins=tuple(dict.fromkeys((*step.joins, stream.name))),
+        )
 
     def stop(self, name: str, why: str, drained: tuple[str, ...] = ()) -> None:
         """Give a job a step of its own in which it stops, and one in which it starts again."""
-        if name not in self.new.pipeline.jobs:
-            return  # it is deleted: that is its stop
-        stop = f"{Action.STOP} {Kind.JOB} {name}"
+        if name not in self.new.pipeline.jobs or name in self.down:
+            return  # it is deleted, which is its stop, or stands still already
+        stop, reason = f"{Action.STOP} {Kind.JOB} {name}", Reason(why, Impact.RESTART)
         if stop not in self.steps:
             again = self.steps[self.last[name]] if name in self.last else self._start(name, why)
-            job = self.old.pipeline.jobs[name]
+            place = self.old.pipeline.jobs[name].site or ""
             self._add(
                 Step(
                     Action.STOP,
                     Kind.JOB,
                     name,
-                    job.site or "",
+                    place,
                     Impact.RESTART,
-                    (Reason(why, Impact.RESTART),),
+                    (),
                     again.keeps,
                     drains=again.drains,
                 )
@@ -225,7 +271,11 @@ class Draft:
             self.first[name] = self._add(replace(again, drains=()))
             self.last[name] = stop
         step = self.steps[stop]
-        self.steps[stop] = replace(step, drains=tuple(dict.fromkeys((*step.drains, *drained))))
+        self.steps[stop] = replace(
+            step,
+            reasons=tuple(dict.fromkeys((*step.reasons, reason))),
+            drains=tuple(dict.fromkeys((*step.drains, *drained))),
+        )
 
     def split(self, circle: set[str]) -> None:
         """Let the jobs of a circle stop in one step and start in another: that opens it."""

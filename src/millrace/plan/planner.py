@@ -53,6 +53,9 @@ def _untouched(desired: Pipeline, steps: tuple[Step, ...]) -> int:
 
 def _notes(draft: Draft, steps: tuple[Step, ...], facts: Facts) -> tuple[str, ...]:
     notes = [_listed(names, what) for what, names in draft.outside.items()]
+    was, now = draft.old.pipeline.name, draft.new.pipeline.name
+    if draft.old.pipeline.jobs and was != now:
+        notes.append(f"the pipeline was called {was!r} and is called {now!r}")
     started = [step.name for step in steps if step.kind is Kind.JOB and step.action in _STARTS]
     return (*notes, *mode_note(started, facts)) if started else tuple(notes)
 

@@ -23,7 +23,10 @@ DEAR = {Impact.REPLACE: "yellow", Impact.STATE_LOST: "bold red"}
 def plan_text(plan: Plan) -> Text:
     """Return the steps by levels, the notes and a closing line."""
     if plan.empty:
-        return Text("No changes: what runs is what the file says.\n", style="bold")
+        text = Text("No changes: what runs is what the file says.\n", style="bold")
+        for note in plan.notes:
+            text.append(f"Note: {note}\n")
+        return text
     text = Text("Steps, in this order (those of one number may run side by side):\n\n")
     levels = plan.levels()
     width = len(str(len(levels)))
