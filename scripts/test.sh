@@ -5,7 +5,6 @@ rm -f .coverage .coverage.*
 status=0
 coverage run -m pytest -q -n "$(nproc)" "$@" || status=$?
 coverage combine -q
-coverage report --format=total >/dev/null || true
 coverage report --skip-covered
 python scripts/coverage_floor.py || status=1
 exit $status

@@ -106,8 +106,8 @@ def test_validate_shows_buffers_that_suffice(run: Run) -> None:
         "  b: {from: {stream: x, consumes: 2}, process: b}\n"
     )
     done = run("validate", "-", stdin=text)
-    assert "in a round a 2x, b 3x" in done.stdout
-    assert "x 4 records" in done.stdout
+    assert "firings in a round: a 2, b 3" in done.stdout
+    assert "in records: x 4" in done.stdout
 
 
 def test_stdin_that_is_no_text_or_too_much(run: Run) -> None:

@@ -218,7 +218,7 @@ def test_skepu_expressions_scopes_and_blocks() -> None:
         ("{ id: t enc", "{ id: s enc", "declared-twice", "rename"),
         ("id: c host", "id: b host", "declared-twice", "rename"),
         ("{ id: h2 }", "{ idd: h2 }", "missing-key", "id"),
-        ("tasks: [", "tasks [", "syntax", "see the line"),
+        ("tasks: [", "tasks [", "syntax", "a bracket"),
         ("tasks: [", "tasks: 5 x: [", "unknown-key", ""),
         ("application {", "program {", "unknown-key", ""),
         ("workflow: [", "workflow: 5 constants: [", "duplicate-key", "remove"),

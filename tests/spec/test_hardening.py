@@ -52,7 +52,9 @@ SLOW_ONCE = {
     )
     + "  s19: {partitions: 1}\n",
     "skepu list": "application { id: x y: [" + "1 " * 40_000 + "] workflow: [] }",
-    "skepu constants": "application { id: x constants: [ {id: a value: [$a $a $a]} ] workflow: [] }",
+    "skepu constants": "application { id: x workflow: [] "
+    "constants: [ {id: a value: [$a $a $a]} ] }",
+    "macro behind a comment": 'pipeline: p\nconstants: {n: "${{ range(60000).//c\\nmap(x, x) }}"}',
     "unknown keys": "pipeline: p\n" + "".join(f"k{n}: 1\n" for n in range(100_000)),
     "names": "pipeline: p\nstreams:\n"
     + "".join(f"  stream-number-{n}: {{}}\n" for n in range(2000))

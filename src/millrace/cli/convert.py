@@ -86,6 +86,8 @@ def _read_back(text: str, pipeline: Pipeline, target: ExportAs) -> None:
         raise ExportError(lost)
     if again.pipeline.name != pipeline.name:
         say(f"note: {target} has no place for the name {pipeline.name!r}")
+    if again.pipeline.streams.keys() != pipeline.streams.keys():
+        say(f"note: {target} names streams by their topics")
     if again.pipeline.sites.keys() != pipeline.sites.keys():
         say(f"note: {target} names sites by their addresses")
 

@@ -124,7 +124,10 @@ class Rate:
     per: Duration
 
     EXPECTED: ClassVar[str] = "a rate such as 100/s, 1 / 2 ms or 400 MB/s"
-    PATTERN: ClassVar[str] = r"^([^/]{1,40}?) ?/ ?([^/]{1,40})$"
+    PATTERN: ClassVar[str] = (
+        r"^([0-9]{1,24}(?:\.[0-9]{1,9})?(?: ?[A-Za-z]{1,8})?) ?/ "
+        r"?((?:[0-9]{1,24} ?)?(?:ns|us|ms|s|min|h|d))$"
+    )
 
     @classmethod
     def parse(cls, text: str) -> Self | None:

@@ -58,5 +58,9 @@ Options = Mapping[str, Option]
 SECRET_WORDS: Final = re.compile(
     r"password|passwd|secret|token|credential|jaas|private.?key", re.IGNORECASE
 )
-#: user:password@ in an address.
-ADDRESS_SECRET: Final = re.compile(r"[a-z+]{1,20}://[^/@\s:]{0,200}:[^/@\s]{1,200}@", re.IGNORECASE)
+#: The same for numbers: `token.max.age: 5` is none, `password: 12345` is.
+SECRET_NUMBERS: Final = re.compile(r"password|passwd|secret$", re.IGNORECASE)
+#: user:password@ in an address, with or without its scheme.
+ADDRESS_SECRET: Final = re.compile(
+    r"(?:[a-z+]{1,20}://)?[^/@\s:]{0,200}:[^/@\s]{1,200}@", re.IGNORECASE
+)

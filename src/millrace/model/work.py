@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from millrace.model.impact import Impact, setting
 from millrace.model.quantity import Duration, Rate, Size
-from millrace.model.types import Count, SiteName
+from millrace.model.types import Count, Options, SiteName
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Process:
         default=(),
     )
     directory: str | None = setting("where it runs", change=Impact.RESTART, default=None)
-    environment: Mapping[str, str] | None = setting(
+    environment: Options | None = setting(
         "variables it is given", change=Impact.RESTART, default=None
     )
 

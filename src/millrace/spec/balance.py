@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
 
-from millrace.errors import Diagnostic, Problems
+from millrace.errors import Diagnostic, Problems, Severity
 from millrace.model.graph import in_order
 from millrace.model.job import Job
 from millrace.model.pipeline import Pipeline
@@ -28,6 +28,7 @@ from millrace.spec.occupancy import Channel, Firing, Network, Occupancy, run
 SECOND: Final = "one second"
 
 CLOCK: Final = "its clock (every)"
+DECLARED: Final = "the rate that it declares"
 #: Beyond this many bits a fraction is no rate that anybody meant; nothing is said of it.
 MOST_BITS: Final = 200
 
@@ -94,8 +95,9 @@ class _Solver:
         peaks = dict(occupancy.peaks)
         for channel in network.channels:
             if self.pipeline.jobs[channel.reader].every is not None:  # any phase, not the best one
-                made = max(made for _, made in channel.writers)
-                peaks[channel.stream] = max(peaks[channel.stream], made + channel.taken)
+                made = sum(made for _, made in channel.writers)
+                bound = 2 * channel.taken + made - 1
+                peaks[channel.stream] = max(peaks[channel.stream], bound)
         return Balance(network.firings, peaks)
 
     def _rate_of(self, job: Job) -> Linear:
@@ -122,7 +124,7 @@ class _Solver:
             flow = self._flow(name) if self.writers[name] else None
             if flow is not None:
                 said = {SECOND: stream.rate.per_second}
-                self._agree(self.writers[name][0], (name, flow), (f"the rate of {name}", said))
+                self._agree(self.writers[name][0], (name, flow), (DECLARED, said))
 
     def _flow(self, stream: str) -> Linear | None:
         """Records that a stream gets per unit of time; None where a writer does not say."""
@@ -177,7 +179,7 @@ class _Solver:
         key = min(key for key in apart if key != SECOND)
         to = {other: -x / apart[key] for other, x in apart.items() if other != key}
         if not self._tie(key, to):
-            trace = f"{one[0]} and {two[0]} agree only if a source gave less than nothing"
+            trace = f"{one[0]} and {two[0]} agree only if some source gave nothing, or less"
             self.imbalances.append(Imbalance(job.name, one[0], two[0], (trace,)))
 
     def _imbalance(self, job: Job, more: tuple[str, Linear], less: tuple[str, Linear]) -> Imbalance:
@@ -254,28 +256,55 @@ def _made(writer: Job, stream: str) -> int | None:
 _ONE: Final = Fraction(1)
 
 
+def _tell_bytes(pipeline: Pipeline, items: Items, problems: Problems) -> None:
+    """A rate in bytes says nothing of records: warn where that leaves a gap."""
+    counted = {
+        port.stream for job in pipeline.jobs.values() for port in job.inputs if port.consumes
+    }
+    for name in sorted(counted):
+        rate = pipeline.streams[name].rate
+        if rate is not None and not isinstance(rate.amount, Records):
+            problems.add(
+                Diagnostic(
+                    "bytes-not-records",
+                    f"the rate of {name!r} is in bytes, so it is not part of the balance",
+                    items["streams"][name].locate("rate"),
+                    hint="give it in records, such as 100/s",
+                    severity=Severity.WARNING,
+                )
+            )
+
+
 def check_balance(pipeline: Pipeline, items: Items, problems: Problems) -> Balance:
     """Tell where rates disagree, or where declared buffers let nothing move any more."""
     balance = solve(pipeline)
+    _tell_bytes(pipeline, items, problems)
     for found in balance.imbalances:
+        declared = DECLARED in (found.piles_up, found.starves)
         starved = "" if found.starves == CLOCK else f" while {found.starves} starves"
         piled = (
             "its clock fires too often"
             if found.piles_up == CLOCK
             else f"records pile up in {found.piles_up}"
         )
+        message = f"at job {found.job!r} {piled}{starved}"
+        if declared:
+            stream = found.starves if found.piles_up == DECLARED else found.piles_up
+            more = "less" if found.piles_up == DECLARED else "more"
+            message = f"the jobs that write {stream!r} make {more} than the rate it declares"
         problems.add(
             Diagnostic(
                 "imbalance",
-                f"at job {found.job!r} {piled}{starved}",
-                items["jobs"][found.job].locate("from"),
-                found="; ".join(found.trace),
+                message,
+                items["jobs"][found.job].locate("to" if declared else "from"),
+                found="" if declared else "; ".join(found.trace),
                 hint="change `produces`, `consumes`, `every` or `rate` so that both are equal",
             )
         )
     if balance.stuck is not None:
         stuck = balance.stuck
-        when = f" after {stuck.fired} firings" if stuck.fired else ""
+        firings = "1 firing" if stuck.fired == 1 else f"{stuck.fired} firings"
+        when = f" after {firings}" if stuck.fired else ""
         problems.add(
             Diagnostic(
                 "buffer-too-small",

@@ -45,6 +45,7 @@ def check(
         return None
     _streams(pipeline, names, problems)
     _parents(pipeline, names, problems)
+    _letters(pipeline, names, problems)
     _engines(pipeline, names, problems)
     _schemas(pipeline, names, problems)
     _topics(pipeline, names, problems)
@@ -166,6 +167,23 @@ def _parents(pipeline: Pipeline, names: Names, problems: Problems) -> None:
                 "these pilots extend each other in a circle: " + " -> ".join([*seen[:8], name]),
                 names.items["pilots"][name].locate("parent"),
                 hint="remove one `parent:`",
+            )
+            return
+
+
+def _letters(pipeline: Pipeline, names: Names, problems: Problems) -> None:
+    """What is malformed must come to rest somewhere."""
+    for name in pipeline.streams:
+        seen, at = [name], pipeline.streams[name].dead_letters
+        while at is not None and at not in seen:
+            seen.append(at)
+            at = pipeline.streams[at].dead_letters
+        if at == name:
+            problems.error(
+                "cycle",
+                "dead letters go in a circle: " + " -> ".join([*seen[:8], name]),
+                names.items["streams"][name].locate("dead_letters"),
+                hint="let the last one have no `dead_letters:`",
             )
             return
 

@@ -23,7 +23,7 @@ from millrace.model.shape import (
     Text,
     Whole,
 )
-from millrace.model.types import ADDRESS_SECRET, SECRET_WORDS
+from millrace.model.types import ADDRESS_SECRET, SECRET_NUMBERS, SECRET_WORDS
 from millrace.spec.document import Layer
 from millrace.spec.evaluate import Scope, Values
 from millrace.spec.expected import expected
@@ -129,12 +129,12 @@ class Converter:
         here = f"{path}.{key}"
         if not found or (found[0].node.value is None and not item.required):
             return self._missing(item, layers, here, found)
-        if isinstance(item.shape, Record) and len(found) > 1:
+        if isinstance(item.shape, Record):
             merged = list(takewhile(lambda layer: layer.node.value is not None, found))
             value = self.record(item.shape, merged, scope, here)
         else:
             value = self.read(item.shape, found[0].node, scope, here)
-        if self.trace is not None:
+        if self.trace is not None and not isinstance(item.shape, Record):
             self.trace[here] = Origin(value, found[0].node, found[0].origin, tuple(found[1:]))
         return value
 
@@ -189,7 +189,7 @@ class Converter:
         read = {}
         for key, item in node.value.items():
             read[key] = self.read(of, item, scope, f"{path}.{key}")
-            if isinstance(of, Either) and SECRET_WORDS.search(key) and isinstance(read[key], str):
+            if isinstance(of, Either) and _is_secret(key, read[key]):
                 self._secret(item, f"{path}.{key}")
                 read[key] = FAILED
         return FAILED if any(item is FAILED for item in read.values()) else read
@@ -224,7 +224,7 @@ class Converter:
         return FAILED
 
     def _no_secret(self, value: Any, node: Node, path: str) -> Any:
-        if isinstance(value, str) and "://" in value and ADDRESS_SECRET.match(value):
+        if isinstance(value, str) and "@" in value and ADDRESS_SECRET.match(value):
             self._secret(node, path)
             return FAILED
         return value
@@ -237,6 +237,13 @@ class Converter:
             expected="a reference",
             hint="write {secret: env:NAME} or {secret: file:PATH}",
         )
+
+
+def _is_secret(key: str, value: Any) -> bool:
+    """Whether a setting of this name must not be written down; numbers only where they must be."""
+    if isinstance(value, str):
+        return SECRET_WORDS.search(key) is not None
+    return isinstance(value, int | float) and SECRET_NUMBERS.search(key) is not None
 
 
 class _Absent:

@@ -86,7 +86,7 @@ class Assembler:
         top = self._map(node, "a pipeline file", tuple(TOP_KEYS))
         self.document.name = top.get("pipeline")
         self.document.description = top.get("description")
-        chosen = self._profile(top)
+        chosen = self._profile(top, node.at)
         self._content(chosen, "profile")  # nearest: it may say a constant again
         if source.path is not None:
             self._done.add(source.path.resolve())
@@ -95,7 +95,7 @@ class Assembler:
         self._includes(top, source, ())
         return self.document
 
-    def _profile(self, top: dict[str, Node]) -> dict[str, Node]:
+    def _profile(self, top: dict[str, Node], top_at: Location) -> dict[str, Node]:
         profiles = self._map(top["profiles"], "profiles") if "profiles" in top else {}
         default = top.get("profile")
         wanted = self.profile or (plain(default) if default is not None else None)
@@ -103,7 +103,7 @@ class Assembler:
             return {}
         if isinstance(wanted, str) and wanted in profiles:
             return self._map(profiles[wanted], f"profile {wanted}", PROFILE_KEYS)
-        place = default.at if default is not None and self.profile is None else None
+        place = default.at if default is not None and self.profile is None else top_at
         known = ", ".join(profiles) or "none"
         self.problems.error(
             "unknown-profile",

@@ -24,6 +24,8 @@ from millrace.spec.node import Node, plain
 _REFERENCE: Final = re.compile(
     r"\b(sites|pilots|streams|jobs)(?:\.([A-Za-z_]\w*)|\[\s*[\"']([^\"']+)[\"']\s*\])((?:\.\w+)*)"
 )
+_LITERAL: Final = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"")
+_ROOT: Final = re.compile(r"(?<![\w.])(?:sites|pilots|streams|jobs)\s*[.\[]")
 MOST_REFERENCES_DEEP: Final = 20
 
 
@@ -90,23 +92,24 @@ class Values:
 
     def _value(self, expression: Expression, scope: Scope) -> Any:
         names = scope.names
-        if self.lookup is not None and _REFERENCE.search(expression.text):
+        if _ROOT.search(expression.text):
             names = {**names, **self._references(expression.text, names)}
         return self.evaluator.value(expression, names)
 
     def _references(self, text: str, names: Mapping[str, Any]) -> dict[str, Any]:
         """The parts of other things that an expression names, as nested maps."""
         found: dict[str, Any] = {}
-        if self._depth >= MOST_REFERENCES_DEEP or self.lookup is None:
-            message = "these references lead in a circle, or too far"
-            raise ExpressionError(message, hint="put the value under `constants`")
+        named = _references(text, names)
+        if named and (self._depth >= MOST_REFERENCES_DEEP or self.lookup is None):
+            message = "a constant can't use values of other things"
+            if self._depth:
+                message = "these references lead too far"
+            raise ExpressionError(message, hint="write the expression where the value is used")
         self._depth += 1
         try:
-            for section, plain_name, quoted, path in _REFERENCE.findall(text):
-                if section in names:  # a constant of that name comes first
-                    continue
-                name, keys = plain_name or quoted, tuple(path.split(".")[1:])
-                _nest(found, (section, name, *keys), self.lookup(section, name, keys))
+            for section, name, keys in named:
+                if self.lookup is not None:
+                    _nest(found, (section, name, *keys), self.lookup(section, name, keys))
         finally:
             self._depth -= 1
         return found
@@ -125,6 +128,28 @@ class Values:
                 hint=error.hint,
             )
         )
+
+
+def _references(text: str, names: Mapping[str, Any]) -> list[tuple[str, str, tuple[str, ...]]]:
+    """The values of other things that an expression names: section, name, keys."""
+    literals = [match.span() for match in _LITERAL.finditer(text)]
+
+    def outside(position: int) -> bool:
+        return not any(start <= position < end for start, end in literals)
+
+    found = [match for match in _REFERENCE.finditer(text) if outside(match.start())]
+    known = {match.start() for match in found}
+    for match in _ROOT.finditer(text):
+        section = re.split(r"[^a-z]", match[0])[0]
+        if outside(match.start()) and match.start() not in known and section not in names:
+            message = f"the name after {section!r} must be written out"
+            hint = 'such as streams["raw-1"].partitions; it can\'t be worked out'
+            raise ExpressionError(message, hint=hint)
+    return [
+        (match[1], match[2] or match[3], tuple(match[4].split(".")[1:]))
+        for match in found
+        if match[1] not in names
+    ]
 
 
 def uses(node: Node) -> set[str]:

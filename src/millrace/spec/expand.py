@@ -97,6 +97,8 @@ class Expander:
     problems: Problems
     scope: Scope
     counts: Counter[str] = field(default_factory=Counter)
+    #: Whether things were left out because of a problem with their names.
+    dropped: bool = False
     items: Items = field(default_factory=lambda: {section: {} for section in SECTIONS})
 
     def expand(self) -> Items:
@@ -142,6 +144,7 @@ class Expander:
         here = Node(entry.name, entry.at.file, entry.at.line, entry.at.column)
         name = self.values.text(entry.name, here, scope)
         if name is None:
+            self.dropped = True
             return
         if not NAME.fullmatch(name):
             self.problems.error(
@@ -151,6 +154,7 @@ class Expander:
                 expected=NAME_EXPECTED,
                 hint="rename it",
             )
+            self.dropped = True
             return
         if name in self.items[section]:
             self.problems.error(

@@ -26,7 +26,8 @@ MOST_WORK: Final = 5_000_000
 #: What reading an expression for the first time costs.
 COMPILING: Final = 40
 
-_MACRO: Final = re.compile(r"\.\s*(map|filter|all|exists|exists_one)\s*\(")
+#: Counted wherever the word stands: a comment can part it from its dot and its bracket.
+_MACRO: Final = re.compile(r"\b(map|filter|all|exists|exists_one)\b")
 _UNDEFINED: Final = re.compile(r"Undefined variable or function: '([^']*)'")
 _PARSE: Final = re.compile(r"<input>:(\d+):(\d+): (?:Syntax error: )?([^\n]{1,120})")
 
@@ -114,6 +115,9 @@ def _compiled(text: str) -> _Compiled:
     import cel  # noqa: PLC0415 - see the module's docstring
 
     logging.getLogger("cel").setLevel(logging.CRITICAL)  # what fails is told by us
+    if not text:
+        message = "an expression with nothing in it"
+        raise ExpressionError(message, hint="write a value between ${{ and }}")
     if len(text) > MOST_CHARACTERS:
         message = f"an expression of {len(text):,} characters ({MOST_CHARACTERS:,} at most)"
         raise ExpressionError(message, hint="give parts of it names under `constants`")
@@ -284,7 +288,7 @@ def _explained(error: Exception, names: Mapping[str, Any]) -> ExpressionError:
             f"there is no {error.args[0]!r} in it", hint="has(x.name) asks whether it is there"
         )
     text = str(error).split("\n")[0]
-    return ExpressionError(text[:200])
+    return ExpressionError(text[:200], hint="check the values that it uses, and their types")
 
 
 def as_text(value: Any) -> str:

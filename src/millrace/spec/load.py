@@ -123,7 +123,8 @@ class _Loading:
     def _pipeline(self, document: Document, at: Any) -> Pipeline | None:
         values = Values(self.problems)
         scope = constants_of(document, values, self.problems)
-        items = Expander(document, values, self.problems, scope).expand()
+        expander = Expander(document, values, self.problems, scope)
+        items = expander.expand()
         if any(item.code == "too-many" for item in self.problems):
             return None
         shapes = {section: record_of(cls) for section, cls in SHAPES.items()}
@@ -153,6 +154,7 @@ class _Loading:
         described = self._text(document.description, "description", values, scope)
         pipeline = complete(Pipeline(name, described, at=at, **things))
         whole = all(len(things[section]) == len(items[section]) for section in SECTIONS)
+        whole = whole and not expander.dropped
         names = Names(items, frozenset(document.groups))
         self.balance = check(pipeline, names, self.problems, whole=whole)
         return pipeline

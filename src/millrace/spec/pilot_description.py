@@ -89,8 +89,8 @@ def _pilot(item: Node, fields: dict[str, Node], problems: Problems) -> Node:
             continue
         if key == "walltime" and isinstance(value.value, int):
             pilot["walltime"] = value.like(f"{value.value} min")
-        elif isinstance(value.value, str) and value.value.startswith("fork://"):
-            pilot["resource"] = value.like("local://" + value.value.removeprefix("fork://"))
+        elif FIELDS[key] == "resource" and str(value.value).startswith("fork://"):
+            pilot["resource"] = value.like("local://" + str(value.value).removeprefix("fork://"))
         else:
             pilot[FIELDS[key]] = value
     return item.like(pilot)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from millrace.model.quantity import Records
 from millrace.model.shape import (
     Choice,
     Either,
@@ -36,7 +37,7 @@ def schema() -> dict[str, Any]:
     }
     definitions: dict[str, Any] = {
         "expression": {"type": "string", "pattern": r"\$\{\{", "description": "${{ CEL }}"},
-        "constants": {"type": "object", "description": TOP_KEYS["constants"]},
+        "constants": {"type": ["object", "null"], "description": TOP_KEYS["constants"]},
         "include": {
             "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
             "description": TOP_KEYS["include"],
@@ -61,7 +62,7 @@ def _top() -> dict[str, Any]:
         "include": {"$ref": "#/$defs/include"},
         "constants": {"$ref": "#/$defs/constants"},
         "defaults": {"$ref": "#/$defs/defaults"},
-        "profiles": {"type": "object", "additionalProperties": profile},
+        "profiles": {"type": ["object", "null"], "additionalProperties": profile},
         "groups": {"type": ["object", "null"], "additionalProperties": {"anyOf": [group, _NULL]}},
         **{
             section: {"type": ["object", "null"], "additionalProperties": _item(section)}
@@ -79,7 +80,8 @@ _NULL: Final = {"type": "null"}
 
 def _closed(properties: dict[str, Any], description: str) -> dict[str, Any]:
     described = {"description": description} if description else {}
-    return {**described, "type": "object", "additionalProperties": False, "properties": properties}
+    kind = ["object", "null"]
+    return {**described, "type": kind, "additionalProperties": False, "properties": properties}
 
 
 def _item(section: str) -> dict[str, Any]:
@@ -135,7 +137,7 @@ def _options(shape: Shape) -> list[dict[str, Any]]:
         case Choice():
             return [{"enum": list(shape.words)}]
         case Measure(of):
-            number = [{"type": "integer"}] if of.__name__ == "Records" else []
+            number = [{"type": "integer", "minimum": 0}] if of is Records else []
             return [{"type": "string", "pattern": of.PATTERN}, *number]
         case Several(of):
             one = [*_options(of), EXPRESSION]

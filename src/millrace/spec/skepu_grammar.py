@@ -141,7 +141,10 @@ def _syntax(error: lark.UnexpectedInput, source: Source) -> Diagnostic:
         line, column = source.text.count("\n") + 1, 1
     else:
         text = source.text.split("\n")[line - 1][column - 1 : column + 19] if line else ""
-        found, hint = repr(str(token) if token is not None else text), "see the line shown"
+        found, hint = (
+            repr(str(token) if token is not None else text),
+            "a bracket, a colon or a quote is missing or too much, here or just before",
+        )
     names = {
         "LBRACE": "{",
         "RBRACE": "}",

@@ -252,6 +252,13 @@ def speck_of(pipeline: Pipeline) -> dict[str, Any]:
                     hint="set `format: raw`",
                 )
             )
+    used = {thing.site for thing in pipeline.streams.values()}
+    used |= {job.site for job in pipeline.jobs.values()}
+    told += [
+        Diagnostic("not-sayable", f"SpecK can't say the site {name!r}, which no job uses", site.at)
+        for name, site in pipeline.sites.items()
+        if name not in used
+    ]
     jobs = [_speck_job(job, pipeline, told) for job in pipeline.jobs.values()]
     if told:
         raise ExportError(list(dict.fromkeys(told)))

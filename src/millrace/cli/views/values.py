@@ -8,6 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from millrace.model.text import written
+from millrace.plan.diff import shown
 from millrace.spec.balance import Balance
 from millrace.spec.convert import FAILED, Origin
 
@@ -53,21 +54,19 @@ def _plain(value: Any) -> Any:
 
 
 def _value(value: Any) -> str:
-    plain = _plain(value)
-    if isinstance(plain, bool):
-        return str(plain).lower()
-    return "(none)" if plain is None else str(plain)
+    return "(none)" if value is FAILED else shown(value)
 
 
 def balance_text(balance: Balance) -> Text:
     """Return firings per round and buffers that suffice, or nothing where no rates are given."""
     text = Text()
     if balance.firings:
-        text.append(f"Rates balance: in a round {_pairs(balance.firings, 'x')}.\n")
-        text.append(f"Buffers that suffice: {_pairs(balance.buffers, ' records')}.\n")
+        text.append(f"Rates balance: firings in a round: {_pairs(balance.firings)}.\n")
+    if balance.buffers:
+        text.append(f"Buffers that suffice, in records: {_pairs(balance.buffers)}.\n")
     return text
 
 
-def _pairs(numbers: Mapping[str, int], unit: str) -> str:
-    shown = [f"{name} {number}{unit}" for name, number in list(numbers.items())[:20]]
-    return ", ".join([*shown, *(["..."] if len(numbers) > 20 else [])])
+def _pairs(numbers: Mapping[str, int]) -> str:
+    first = [f"{name} {number}" for name, number in list(numbers.items())[:20]]
+    return ", ".join([*first, *(["..."] if len(numbers) > 20 else [])])
