@@ -147,6 +147,70 @@ def test_detailed_exit_codes(run: Run, tmp_path: Path) -> None:
     assert run("plan", "--nope", NEW).returncode == 2
 
 
+def test_profiles_of_both_files(run: Run) -> None:
+    one = str(EXAMPLE)
+    moved = run("plan", "--from", one, "--from-profile", "fog", one, "--profile", "cloud")
+    assert "16 to move" in moved.stdout
+    same = run("plan", "--from", one, one, "--profile", "cloud")
+    assert same.stdout.startswith("No changes")
+    foreign = run("plan", "--from", OLD, one, "--profile", "cloud")
+    assert foreign.returncode == 0
+    wrong = run("plan", one, "--profile", "clod")
+    assert f"{one}:3:1" in wrong.stderr
+    assert "cloud" in wrong.stderr
+    assert run("graph", one, "--from", one, "--from-profile", "fog", "-p", "cloud").returncode == 0
+
+
+def test_problems_of_both_files_are_told(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("pipelin: a")
+    (tmp_path / "b.yaml").write_text("pipelin: b")
+    told = run("plan", "--from", "a.yaml", "b.yaml").stderr
+    assert "a.yaml:1:1" in told
+    assert "b.yaml:1:1" in told
+
+
+def test_what_the_file_leaves_to_be_understood_is_explained(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(
+        "pipeline: p\nstreams: {s: {}}\njobs: {j: {from: s, sql: x}}\n"
+        "defaults: {jobs: {checkpoint: 20 s}}\n"
+    )
+    done = run("explain", "streams.s.site", "-f", "p.yaml")
+    assert done.stdout == "streams.s.site = local\n  filled in from what is around it\n"
+    done = run("explain", "jobs.j.checkpoint", "-f", "p.yaml")
+    assert "jobs.j.checkpoint.every = 20 s\n  from defaults: p.yaml:4:31" in done.stdout
+
+
+def test_an_export_that_would_not_read_back_is_refused(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text("""
+pipeline: p
+sites: {a: {engine: process}, b: {engine: process}}
+groups: {g: }
+streams: {s: {site: b, group: g, transport: zmq, format: raw}}
+jobs:
+  w: {site: a, group: g, to: s, process: {}}
+  r: {site: b, group: g, from: s, process: {}}
+""")
+    done = run("export", "p.yaml", "--as", "skepu")
+    assert done.returncode == 1
+    assert "skepu can't say all of stream 's'" in done.stderr
+
+
+def test_names_that_a_format_has_no_place_for_are_noted(run: Run, tmp_path: Path) -> None:
+    native = run("import", OLD).stdout.replace("pipeline: speck", "pipeline: mine")
+    (tmp_path / "n.yaml").write_text(native)
+    assert "no place for the name 'mine'" in run("export", "n.yaml", "--as", "speck").stderr
+
+
+def test_warnings_are_shown_and_do_not_fail(run: Run) -> None:
+    text = (
+        "pipeline: p\nstreams: {s: {rate: 5 MB/s}}\n"
+        "jobs: {j: {from: {stream: s, consumes: 1}, sql: x}}"
+    )
+    done = run("validate", "-", stdin=text)
+    assert done.returncode == 0
+    assert "warning: the rate of 's' is in bytes" in done.stderr
+
+
 def test_graph_in_every_format(run: Run, tmp_path: Path) -> None:
     assert run("graph", str(EXAMPLE)).stdout.startswith("<svg ")
     assert run("graph", str(EXAMPLE), "-o", "mermaid").stdout.startswith("flowchart LR")

@@ -317,3 +317,75 @@ def test_huge_quantities_read_back() -> None:
             kept = str(loaded.pipeline.streams["s"].retention)
             again = load_text(BASE.replace("{s: {}}", f"{{s: {{retention: {kept}}}}}")).required()
             assert again.streams["s"] == loaded.pipeline.streams["s"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pipeline: p\nsites: {n: {broker: {options: {sasl.password: 12345}}}}",
+        "pipeline: p\nsites: {n: {broker: {address: 'bob:hunter2@h:9092'}}}",
+        "pipeline: p\nsites: {n: {engine: process, broker: kafka}}\nstreams: {s: {}}\n"
+        "jobs: {j: {from: s, process: {command: x, environment: {DB_PASSWORD: hunter2}}}}",
+    ],
+)
+def test_secrets_are_found_wherever_they_hide(text: str) -> None:
+    assert codes(text) == {"secret-in-file"}
+    fine = text.replace("hunter2", "{secret: env:X}").replace("12345", "{secret: env:X}")
+    if "bob" not in text:
+        assert codes(fine) == set()
+
+
+def test_settings_that_only_sound_like_secrets() -> None:
+    assert codes("pipeline: p\nsites: {n: {broker: {options: {token.max.age: 5}}}}") == set()
+
+
+@pytest.mark.parametrize(
+    "letters", ["{a: {dead_letters: a}}", "{a: {dead_letters: b}, b: {dead_letters: a}}"]
+)
+def test_dead_letters_that_never_rest(letters: str) -> None:
+    text = f"pipeline: p\nstreams: {letters}\njobs: {{j: {{from: a, sql: x}}}}"
+    assert "cycle" in codes(text)
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ('streams["s" + x].partitions', "must be written out"),
+        ("", "nothing in it"),
+        ("1 / 0", "division by zero"),
+    ],
+)
+def test_expressions_that_need_a_better_word(expression: str, message: str) -> None:
+    text = BASE.replace("{s: {}}", "{s: {partitions: '${{ " + expression + " }}'}}")
+    told = load_text(text + "constants: {x: a}").diagnostics[0]
+    assert message in told.message
+    assert told.hint
+
+
+def test_text_that_looks_like_a_reference_is_text() -> None:
+    text = BASE.replace("sql: x", "sql: \"${{ 'see streams.foo.bar' }}\"")
+    assert load_text(text).required().jobs["j"].sql == "see streams.foo.bar"
+
+
+def test_constants_can_not_use_things() -> None:
+    told = load_text(BASE + "constants: {n: '${{ streams.s.partitions }}'}").diagnostics[0]
+    assert "a constant can't use values of other things" in told.message
+
+
+def test_a_bad_name_causes_no_other_errors() -> None:
+    job = (
+        "- {job_name: %s, spe_address: 'http://h:1', source_broker: 'tcp://h:2', "
+        "sink_broker: 'tcp://h:2', source_topic: a, sink_topic: b, entry_class: c, job_path: j}\n"
+    )
+    assert codes("jobs:\n" + job % "my job") == {"bad-name"}
+
+
+def test_two_clocked_writers_and_any_phase() -> None:
+    writers = "".join(
+        f"  w{n}: {{to: {{stream: s, produces: 1}}, process: x, every: 1 s}}\n" for n in range(10)
+    )
+    text = RATES + (
+        "streams: {s: {}}\njobs:\n  r: {from: {stream: s, consumes: 10}, "
+        "process: x, every: 1 s}\n" + writers
+    )
+    assert load_text(text).balance.buffers["s"] >= 19

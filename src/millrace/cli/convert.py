@@ -48,6 +48,7 @@ def export_file(
     file: FileArgument,
     target: Annotated[ExportAs, typer.Option("--as", help="The format to write.")],
     profile: ProfileOption = None,
+    file_format: FormatOption = None,
     output: OutputOption = Output.TEXT,
     out: OutOption = None,
 ) -> None:
@@ -55,7 +56,7 @@ def export_file(
 
     Example: [bold]millrace export pipeline.yaml --as speck[/bold]
     """
-    loaded = loaded_file(file, profile)
+    loaded = loaded_file(file, profile, file_format)
     pipeline = required(loaded, Output.TEXT)
     try:
         text = _written(pipeline, target, output)

@@ -7,8 +7,15 @@ from typing import Annotated
 
 import typer
 
-from millrace.cli.options import FileArgument, OutOption, ProfileOption
-from millrace.cli.output import Output, loaded_file, required, write
+from millrace.cli.options import (
+    FileArgument,
+    FormatOption,
+    OldOption,
+    OldProfileOption,
+    OutOption,
+    ProfileOption,
+)
+from millrace.cli.output import Output, loaded_pair, write
 from millrace.draw import dot, mermaid, picture, svg
 from millrace.model.status import Observed
 from millrace.plan import plan
@@ -27,11 +34,10 @@ _DRAW = {Drawing.SVG: svg, Drawing.MERMAID: mermaid, Drawing.DOT: dot}
 
 def graph(
     file: FileArgument,
-    old: Annotated[
-        str | None,
-        typer.Option("--from", metavar="OLD", help="Mark what changes between OLD and FILE."),
-    ] = None,
+    old: OldOption = None,
     profile: ProfileOption = None,
+    old_profile: OldProfileOption = None,
+    file_format: FormatOption = None,
     drawing: Annotated[
         Drawing, typer.Option("--output", "-o", help="The format of the picture.")
     ] = Drawing.SVG,
@@ -41,10 +47,8 @@ def graph(
 
     Example: [bold]millrace graph pipeline.yaml --out pipeline.svg[/bold]
     """
-    desired = required(loaded_file(file, profile), Output.TEXT)
-    if old is None:
-        write(_DRAW[drawing](picture(desired)), out)
-        return
-    before = required(loaded_file(old, profile), Output.TEXT)
-    steps = plan(desired, Observed(before), {})
-    write(_DRAW[drawing](picture(desired, before, steps)), out)
+    desired, before = loaded_pair(file, profile, old, old_profile, file_format, Output.TEXT)
+    shown = picture(desired)
+    if before is not None:
+        shown = picture(desired, before, plan(desired, Observed(before), {}))
+    write(_DRAW[drawing](shown), out)

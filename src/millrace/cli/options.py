@@ -21,6 +21,13 @@ FormatOption = Annotated[
     FileFormat | None,
     typer.Option("--format", help="The file's format; found out by itself where not given."),
 ]
+OldOption = Annotated[
+    str | None,
+    typer.Option("--from", metavar="OLD", help="What runs now, as a file of any format."),
+]
+OldProfileOption = Annotated[
+    str | None, typer.Option("--from-profile", help="The profile of OLD, if another.")
+]
 OutOption = Annotated[
     Path | None, typer.Option("--out", help="Write to this file instead of stdout.")
 ]

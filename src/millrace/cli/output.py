@@ -100,6 +100,34 @@ def loaded_file(
     return load_text(text, "<stdin>", profile=profile, file_format=file_format, trace=trace)
 
 
+def loaded_pair(
+    file: str,
+    profile: str | None,
+    old: str | None,
+    old_profile: str | None,
+    file_format: FileFormat | None,
+    output: Output,
+) -> tuple[Pipeline, Pipeline | None]:
+    """Load what is wanted and what is there, or show every problem of both and end.
+
+    Without a profile of its own the old file takes the new one's, where it has a profile of that
+    name, and else its default.
+    """
+    wanted = loaded_file(file, profile, file_format)
+    before = None
+    if old is not None:
+        before = loaded_file(old, old_profile or profile)
+        unknown = any(item.code == "unknown-profile" for item in before.diagnostics)
+        if unknown and old_profile is None and old != "-":
+            before = loaded_file(old, None)
+    failed = [loaded for loaded in (wanted, before) if loaded and loaded.pipeline is None]
+    for loaded in failed:
+        show_problems(loaded.diagnostics, loaded, output)
+    if failed:
+        raise typer.Exit(1)
+    return wanted.required(), before.required() if before is not None else None
+
+
 def required(loaded: Loaded, output: Output) -> Pipeline:
     """Return the pipeline, or show every problem and end."""
     if loaded.pipeline is None:

@@ -6,8 +6,15 @@ from typing import Annotated
 
 import typer
 
-from millrace.cli.options import FileArgument, OutputOption, ProfileOption
-from millrace.cli.output import Output, loaded_file, required, show, show_json
+from millrace.cli.options import (
+    FileArgument,
+    FormatOption,
+    OldOption,
+    OldProfileOption,
+    OutputOption,
+    ProfileOption,
+)
+from millrace.cli.output import Output, loaded_pair, show, show_json
 from millrace.cli.views.plan import plan_text
 from millrace.model.status import Observed
 from millrace.plan import plan
@@ -18,14 +25,10 @@ CHANGES = 2
 
 def plan_command(
     file: FileArgument,
-    old: Annotated[
-        str | None,
-        typer.Option("--from", metavar="OLD", help="What runs now, as a file of any format."),
-    ] = None,
+    old: OldOption = None,
     profile: ProfileOption = None,
-    old_profile: Annotated[
-        str | None, typer.Option("--from-profile", help="The profile of OLD, if another.")
-    ] = None,
+    old_profile: OldProfileOption = None,
+    file_format: FormatOption = None,
     output: OutputOption = Output.TEXT,
     detailed_exitcode: Annotated[
         bool,
@@ -38,11 +41,8 @@ def plan_command(
 
     Example: [bold]millrace plan --from old.yaml new.yaml[/bold]
     """
-    desired = required(loaded_file(file, profile), output)
-    observed = Observed()
-    if old is not None:
-        observed = Observed(required(loaded_file(old, old_profile or profile), output))
-    steps = plan(desired, observed, {})
+    desired, before = loaded_pair(file, profile, old, old_profile, file_format, output)
+    steps = plan(desired, Observed(before) if before is not None else Observed(), {})
     if output is Output.JSON:
         show_json(plan_document(steps))
     else:

@@ -23,7 +23,7 @@ def diagnostics_text(
         text.append_text(_one(diagnostic, lines)).append("\n")
     errors = sum(1 for item in diagnostics if item.severity is Severity.ERROR)
     more = f", and {left_out} more that are not shown" if left_out else ""
-    if diagnostics:
+    if errors or left_out:
         text.append(f"{errors} error{'' if errors == 1 else 's'}{more}\n", style="bold")
     return text
 
