@@ -14,7 +14,7 @@ from millrace.model.shape import record_of
 def written(value: Any) -> Any:
     """Return texts, numbers, lists and maps that read back as the same value.
 
-    Fields that have their default are left out, and a record of which only its short field is
+    Fields that have their default are left out, and a record of which at most its short field is
     left is written as that value alone.
     """
     match value:
@@ -42,9 +42,9 @@ def _record(thing: Any) -> Any:
         value = getattr(thing, field.attribute)
         if field.required or value != field.default:
             fields[field.key] = _compact(written(value))
-    if shape.short is not None and list(fields) == [shape.short]:
-        only = fields[shape.short]
-        if not isinstance(only, dict | list):
+    if shape.short is not None and list(fields) in ([], [shape.short]):
+        only = written(getattr(thing, shape.field(shape.short).attribute))
+        if isinstance(only, str | int):
             return only
     return fields
 
