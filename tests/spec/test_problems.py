@@ -182,6 +182,8 @@ FLOW = HEAD + "streams: {a: {}, b: {}}\n"
         (HEAD + "streams: {a: {partitions: 0}}", "wrong-type", "3:27", "whole number from 1"),
         (HEAD + "streams: {a: {partitions: true}}", "wrong-type", "3:27", "whole number"),
         (HEAD + "streams: {a: {topic: 5}}", "wrong-type", "3:22", "quotes"),
+        (HEAD + "streams: {a: {partitions: '2'}}", "wrong-type", "3:27", "without quotes: 2"),
+        (HEAD + "streams: {a: {transient: 'true'}}", "wrong-type", "3:26", "without quotes: true"),
         (HEAD + "streams: {a: {transient: maybe}}", "wrong-type", "3:26", "true or false"),
         (HEAD + "streams: {a: {schema: [x]}}", "wrong-type", "3:23", "a map"),
         (HEAD + "streams: {a: {retention: 5}}", "wrong-type", "3:26", "a time such as"),

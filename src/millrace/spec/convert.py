@@ -212,6 +212,8 @@ class Converter:
         hint = f"did you mean {near!r}?" if near else f"write {expected(shape)}"
         if isinstance(shape, Text) and isinstance(node.value, int | float):
             hint = "put it in quotes"
+        elif isinstance(node.value, str) and _unquoted_fits(shape, node.value):
+            hint = f"write it without quotes: {node.value}"
         self.problems.error(
             "wrong-type",
             f"{path} can't be {node.describe()}",
@@ -251,6 +253,13 @@ class _Absent:
 
 
 _ABSENT: Final = _Absent()
+
+
+def _unquoted_fits(shape: Shape, text: str) -> bool:
+    """Whether a text is only wrong because it is a text."""
+    if isinstance(shape, Flag):
+        return text in ("true", "false")
+    return isinstance(shape, Whole | Number) and text.isascii() and text.isdigit()
 
 
 def _scalar(shape: Shape, value: Any) -> Any:

@@ -54,7 +54,7 @@ def _one(diagnostic: Diagnostic, sources: Lines) -> Text:
 def _details(diagnostic: Diagnostic) -> Iterator[tuple[str, str]]:
     shown = diagnostic.message
     for label, value in (("found", diagnostic.found), ("expected", diagnostic.expected)):
-        if value and value not in shown:
+        if value and value not in shown and value not in diagnostic.hint:
             yield label, value
     near = diagnostic.nearest
     if near and repr(near) not in diagnostic.hint:
