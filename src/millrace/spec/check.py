@@ -89,13 +89,16 @@ def references(shape: Shape, value: object) -> Iterator[tuple[tuple[str | int, .
             for field in shape.fields:
                 if field.refers:
                     below = references(field.shape, getattr(value, field.attribute))
-                    yield from (((field.key, *path), *rest) for path, *rest in below)  # type: ignore[misc]
+                    for path, target, name in below:
+                        yield (field.key, *path), target, name
         case Several(of) if isinstance(value, tuple):
             for index, item in enumerate(value):
-                yield from (((index, *path), *rest) for path, *rest in references(of, item))  # type: ignore[misc]
+                for path, target, name in references(of, item):
+                    yield (index, *path), target, name
         case Table(of) if isinstance(value, dict):
             for key, item in value.items():
-                yield from (((key, *path), *rest) for path, *rest in references(of, item))  # type: ignore[misc]
+                for path, target, name in references(of, item):
+                    yield (key, *path), target, name
         case _:
             return
 

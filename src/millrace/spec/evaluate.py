@@ -33,11 +33,11 @@ MOST_REFERENCES_DEEP: Final = 20
 class Scope:
     """The names that expressions at a place may use."""
 
-    names: Mapping[str, Any] = field(default_factory=dict)
+    names: ChainMap[str, Any] = field(default_factory=ChainMap)
 
     def with_names(self, more: Mapping[str, Any]) -> Scope:
         """Return a scope in which `more` comes first."""
-        return Scope(ChainMap(dict(more), self.names)) if more else self  # type: ignore[arg-type]
+        return Scope(self.names.new_child(dict(more))) if more else self
 
 
 #: Finds the value of a field of another thing: section, name, keys -> plain data.
@@ -91,7 +91,7 @@ class Values:
         )
 
     def _value(self, expression: Expression, scope: Scope) -> Any:
-        names = scope.names
+        names: Mapping[str, Any] = scope.names
         if _ROOT.search(expression.text):
             names = {**names, **self._references(expression.text, names)}
         return self.evaluator.value(expression, names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import graphlib
 import itertools
 import math
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -83,9 +83,9 @@ def constants_of(document: Document, values: Values, problems: Problems) -> Scop
     for name in order:
         if name not in known:
             before = problems.total
-            value = values.deep(document.constants[name], Scope(known))
+            value = values.deep(document.constants[name], Scope(ChainMap(known)))
             known[name] = value if problems.total == before else BROKEN
-    return Scope(known)
+    return Scope(ChainMap(known))
 
 
 @dataclass(slots=True)
