@@ -78,27 +78,30 @@ def check_references(pipeline: Pipeline, names: Names, problems: Problems) -> No
                 )
 
 
-def references(shape: Shape, value: object) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
-    """Yield all names of other things in a value: (path, section, name)."""
-    if value is None:
-        return
+#: Where a name of another thing stands, the section it is of, and the name.
+Reference = tuple[tuple[str | int, ...], str, str]
+
+
+def references(shape: Shape, value: object) -> Iterator[Reference]:
+    """Yield all names of other things in a value."""
+    if isinstance(shape, Text) and shape.refers is not None and value is not None:
+        yield (), shape.refers, str(value)
+    for step, inner, item in _parts(shape, value):
+        for path, section, name in references(inner, item):
+            yield (step, *path), section, name
+
+
+def _parts(shape: Shape, value: object) -> Iterator[tuple[str | int, Shape, object]]:
+    """Yield what a value is made of, as far as names of other things can stand in it."""
     match shape:
-        case Text(refers) if refers is not None:
-            yield (), refers, str(value)
-        case Record():
+        case Record() if value is not None:
             for field in shape.fields:
                 if field.refers:
-                    below = references(field.shape, getattr(value, field.attribute))
-                    for path, target, name in below:
-                        yield (field.key, *path), target, name
+                    yield field.key, field.shape, getattr(value, field.attribute)
         case Several(of) if isinstance(value, tuple):
-            for index, item in enumerate(value):
-                for path, target, name in references(of, item):
-                    yield (index, *path), target, name
+            yield from ((index, of, item) for index, item in enumerate(value))
         case Table(of) if isinstance(value, dict):
-            for key, item in value.items():
-                for path, target, name in references(of, item):
-                    yield (key, *path), target, name
+            yield from ((key, of, item) for key, item in value.items())
         case _:
             return
 
