@@ -201,6 +201,44 @@ def test_names_that_a_format_has_no_place_for_are_noted(run: Run, tmp_path: Path
     assert "no place for the name 'mine'" in run("export", "n.yaml", "--as", "speck").stderr
 
 
+SPECK_NAMED = """
+pipeline: p
+sites:
+  e: {engine: {kind: flink, address: "http://h1:8081"}}
+  b: {engine: [], broker: {kind: mqtt, address: "tcp://h2:1883"}}
+streams: {s: {site: b, format: raw}, t: {site: b, format: raw}}
+jobs: {j: {site: e, engine: flink, from: s, to: t, jar: {path: x, entry: c}}}
+"""
+
+
+def test_sites_that_are_not_named_by_their_address_are_noted(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(SPECK_NAMED)
+    done = run("export", "p.yaml", "--as", "speck")
+    assert done.returncode == 0
+    assert "names sites by their addresses" in done.stderr
+    more = SPECK_NAMED.replace('8081"}}', '8081"}, broker: {kind: mqtt, address: "tcp://h1:1"}}')
+    (tmp_path / "p.yaml").write_text(more)
+    done = run("export", "p.yaml", "--as", "speck")
+    assert done.returncode == 1
+    assert "can't say the broker of site 'e'" in done.stderr
+
+
+def test_problems_of_both_files_are_one_document(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("pipelin: a")
+    (tmp_path / "b.yaml").write_text("pipelin: b")
+    found = document(run("plan", "--from", "a.yaml", "b.yaml", "-o", "json"))
+    assert {item["location"]["file"] for item in found["diagnostics"]} == {"a.yaml", "b.yaml"}
+
+
+def test_explain_tells_things_apart_whose_names_begin_alike(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(
+        "pipeline: p\nstreams: {a: {partitions: 2}, a.b: {partitions: 3}}\n"
+        "jobs: {j: {from: [a, a.b], sql: x}}\n"
+    )
+    found = document(run("explain", "streams.a", "-f", "p.yaml", "-o", "json"))
+    assert {item["path"] for item in found} == {"streams.a.partitions"}
+
+
 def test_warnings_are_shown_and_do_not_fail(run: Run) -> None:
     text = (
         "pipeline: p\nstreams: {s: {rate: 5 MB/s}}\n"

@@ -66,6 +66,25 @@ def test_direct_streams_keep_nothing() -> None:
     assert actions(moved, Kind.STREAM) == ["create b", "delete b"]
 
 
+def test_inputs_that_are_all_made_anew_leave_no_offsets() -> None:
+    text = BASE.replace("from: b, to: c", "from: [a, b], to: c")
+    more = text.replace("a: {site: n}", "a: {site: n, partitions: 2}")
+    more = more.replace("b: {site: n, ", "b: {site: n, partitions: 2, ")
+    assert step(between(of(more), of(text)), "start job k").keeps == ()
+
+
+def test_a_job_that_is_down_reads_nothing_to_its_end() -> None:
+    found = plan(of("pipeline: p"), Observed(of(BASE), frozenset({"k"})), {})
+    assert step(found, "delete job k").drains == ()
+    assert any(note.startswith("k: not running") for note in found.notes)
+
+
+def test_direct_streams_are_noted_when_their_reader_only_stops() -> None:
+    text = DIRECT.replace("from: b, to: c", "from: [a, b], to: c")
+    found = between(of(text), of(text.replace("a: {site: n}", "a: {site: n, partitions: 2}")))
+    assert any(note.startswith("b: direct") for note in found.notes)
+
+
 def test_another_name_of_the_pipeline_is_noted() -> None:
     found = between(of(BASE), of(BASE.replace("pipeline: p", "pipeline: q")))
     assert found.empty

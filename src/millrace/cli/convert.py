@@ -62,7 +62,7 @@ def export_file(
         text = _written(pipeline, target, output)
         _read_back(text, pipeline, target)
     except ExportError as error:
-        show_problems(error.diagnostics, loaded, Output.TEXT)
+        show_problems(error.diagnostics, [loaded], Output.TEXT)
         raise typer.Exit(1) from None
     write(text, out)
 
@@ -82,6 +82,7 @@ def _read_back(text: str, pipeline: Pipeline, target: ExportAs) -> None:
             found="; ".join(reason.text for reason in step.reasons),
         )
         for step in plan(again.pipeline, Observed(pipeline), {}).steps
+        if any(reason.field != "site" or reason.impact for reason in step.reasons)
     ]
     if lost:
         raise ExportError(lost)

@@ -65,10 +65,12 @@ def fail(message: str, hint: str) -> None:
     raise typer.Exit(1)
 
 
-def show_problems(diagnostics: Sequence[Diagnostic], loaded: Loaded | None, output: Output) -> None:
-    """Show problems: for people on stderr, for programs as the result."""
-    sources = loaded.sources if loaded is not None else {}
-    left_out = loaded.left_out if loaded is not None else 0
+def show_problems(
+    diagnostics: Sequence[Diagnostic], loaded: Sequence[Loaded], output: Output
+) -> None:
+    """Show problems of some files: for people on stderr, for programs as the one result."""
+    sources = {name: text for item in loaded for name, text in item.sources.items()}
+    left_out = sum(item.left_out for item in loaded)
     if output is Output.JSON:
         show_json(
             {
@@ -121,9 +123,9 @@ def loaded_pair(
         if unknown and old_profile is None and old != "-":
             before = loaded_file(old, None)
     failed = [loaded for loaded in (wanted, before) if loaded and loaded.pipeline is None]
-    for loaded in failed:
-        show_problems(loaded.diagnostics, loaded, output)
     if failed:
+        told = list(dict.fromkeys(item for loaded in failed for item in loaded.diagnostics))
+        show_problems(told, failed, output)
         raise typer.Exit(1)
     return wanted.required(), before.required() if before is not None else None
 
@@ -131,6 +133,6 @@ def loaded_pair(
 def required(loaded: Loaded, output: Output) -> Pipeline:
     """Return the pipeline, or show every problem and end."""
     if loaded.pipeline is None:
-        show_problems(loaded.diagnostics, loaded, output)
+        show_problems(loaded.diagnostics, [loaded], output)
         raise typer.Exit(1)
     return loaded.pipeline

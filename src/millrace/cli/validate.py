@@ -41,7 +41,7 @@ def validate(
 def _show(file: str, loaded: Loaded) -> None:
     pipeline = loaded.pipeline
     if loaded.diagnostics:
-        show_problems(loaded.diagnostics, loaded, Output.TEXT)
+        show_problems(loaded.diagnostics, [loaded], Output.TEXT)
     if pipeline is None:
         return
     counts = ", ".join(
@@ -98,6 +98,7 @@ def explain(
         for key, origin in loaded.origins.items()
         if key == wanted or key.startswith((wanted + ".", wanted + "["))
     }
+    found = {key: item for key, item in found.items() if not _of_another(key, wanted, loaded)}
     if not found:
         known = set(loaded.origins) | {key.rsplit(".", 1)[0] for key in loaded.origins}
         near = nearest(wanted, known)
@@ -111,6 +112,14 @@ def explain(
         return
     for key, origin in found.items():
         show(origin_text(key, origin))
+
+
+def _of_another(path: str, wanted: str, loaded: Loaded) -> bool:
+    """Whether a path belongs to a thing whose name only begins like the one asked for."""
+    section, _, name = wanted.partition(".")
+    names = getattr(loaded.pipeline, section, {})
+    longer = (other for other in names if other.startswith(name + "."))
+    return name in names and any(path.startswith(f"{section}.{other}.") for other in longer)
 
 
 def _filled_in(path: str, origin: Origin, loaded: Loaded) -> Origin:

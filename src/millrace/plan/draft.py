@@ -30,6 +30,7 @@ from millrace.plan.reasons import (
 WRITTEN = "written from outside; stop the writers first, what comes later is not read"
 READ = "read from outside; read it to the end before you apply, the records go with the stream"
 DIRECT = "direct; only the buffers at both ends hold it while its reader starts again"
+UNREAD = "not running; what they have not read is not read any more"
 REORDERED = "written from outside; records of one key may change places as the partitions do"
 
 
@@ -70,6 +71,8 @@ class Draft:
         for name, job in self.old.pipeline.jobs.items():
             if name not in self.new.pipeline.jobs:
                 self.last[name] = self._add(self._job_gone(job))
+                if name in self.down and job.inputs:
+                    self.outside.setdefault(UNREAD, []).append(name)
         for key in self.quiet:
             self._quieten(key)
 
@@ -174,12 +177,13 @@ class Draft:
     def _note_direct(self, before: Job, after: Job) -> None:
         """Say which streams nobody keeps while their reader is away."""
         for key, name in self.new.reads(after).items():
-            if key[0] is Transport.ZMQ and key in self.old.reads(before):
-                self.outside.setdefault(DIRECT, []).append(name)
+            noted = self.outside.setdefault(DIRECT, [])
+            if not self._is_log(key) and key in self.old.reads(before) and name not in noted:
+                noted.append(name)
 
     def _changed_job(self, old: Job, new: Job, change: JobChange) -> Step:
         before, after = self.old.reads(old), self.new.reads(new)
-        logs = [key for key in before.keys() & after.keys() if key[0] is not Transport.ZMQ]
+        logs = [key for key in before.keys() & after.keys() if self._is_log(key)]
         kept = keeps(
             change,
             inputs_stay=bool(logs),
@@ -197,6 +201,10 @@ class Draft:
             joins=tuple(after[key] for key in after if key not in before),
         )
 
+    def _is_log(self, key: Key) -> bool:
+        """Whether a stream is kept, so that there are positions in it."""
+        return key[0] is not Transport.ZMQ
+
     def _job_gone(self, job: Job) -> Step:
         lost = Impact.REPLACE if stateful(job, self.facts) is False else Impact.STATE_LOST
         return Step(
@@ -206,12 +214,14 @@ class Draft:
             job.site or "",
             lost,
             (GONE,),
-            drains=tuple(job.reads),
+            drains=() if job.name in self.down else tuple(job.reads),
         )
 
     def _start(self, name: str, why: str) -> Step:
         job = self.new.pipeline.jobs[name]
-        held = ("state",) if stateful(job, self.facts) is not False else ()
+        held: tuple[str, ...] = ("state",) if stateful(job, self.facts) is not False else ()
+        if any(self._is_log(key) for key in self.new.reads(job)):
+            held += ("offsets",)
         return Step(
             Action.START,
             Kind.JOB,
@@ -219,7 +229,7 @@ class Draft:
             job.site or "",
             Impact.RESTART,
             (Reason(why, Impact.RESTART),),
-            ("checkpoint", *held, "offsets"),
+            ("checkpoint", *held),
         )
 
     def _quieten(self, key: Key) -> None:
@@ -239,7 +249,10 @@ class Draft:
         has_state = stateful(self.old.pipeline.jobs[name], self.facts)
         impact = Impact.REPLACE if has_state is False else Impact.STATE_LOST
         reason = Reason(f"the log of {stream.name} is made anew", impact)
-        others = [other for other in self.old.pipeline.jobs[name].reads if other != stream.name]
+        job = self.old.pipeline.jobs[name]
+        others = [
+            key for key in self.old.reads(job) if self._is_log(key) and not self.quiet.get(key)
+        ]
         self.steps[step.id] = replace(
             step,
             impact=max(impact, step.impact or impact),
@@ -254,6 +267,7 @@ class Draft:
             return  # it is deleted, which is its stop, or stands still already
         stop, reason = f"{Action.STOP} {Kind.JOB} {name}", Reason(why, Impact.RESTART)
         if stop not in self.steps:
+            self._note_direct(self.old.pipeline.jobs[name], self.new.pipeline.jobs[name])
             again = self.steps[self.last[name]] if name in self.last else self._start(name, why)
             place = self.old.pipeline.jobs[name].site or ""
             self._add(

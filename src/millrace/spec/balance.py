@@ -31,6 +31,8 @@ CLOCK: Final = "its clock (every)"
 DECLARED: Final = "the rate that it declares"
 #: Beyond this many bits a fraction is no rate that anybody meant; nothing is said of it.
 MOST_BITS: Final = 200
+#: Nor of sums that are longer in all than this.
+MOST_TERMS: Final = 300_000
 
 #: A rate as a sum of multiples of sources' rates; every source's rate is above zero.
 Linear = Mapping[str, Fraction]
@@ -79,6 +81,8 @@ class _Solver:
         self.rates: dict[str, Linear] = {}
         self.replaced: dict[str, Linear] = {}
         self.imbalances: list[Imbalance] = []
+        self.letters = {stream.dead_letters for stream in pipeline.streams.values()}
+        self.terms = 0
 
     def solve(self) -> Balance:
         for job in in_order(self.pipeline):
@@ -99,6 +103,17 @@ class _Solver:
                 bound = 2 * channel.taken + made - 1
                 peaks[channel.stream] = max(peaks[channel.stream], bound)
         return Balance(network.firings, peaks)
+
+    def _bounded(self, rate: dict[str, Fraction]) -> dict[str, Fraction]:
+        """The rate itself, while numbers and sums stay within what means something."""
+        self.terms += len(rate)
+        bits = max(
+            (x.numerator.bit_length() + x.denominator.bit_length() for x in rate.values()),
+            default=0,
+        )
+        if bits > MOST_BITS or self.terms > MOST_TERMS:
+            raise _BeyondMeaning
+        return rate
 
     def _rate_of(self, job: Job) -> Linear:
         """A job's firing rate; its inputs and its clock must agree on it."""
@@ -130,6 +145,8 @@ class _Solver:
         """Records that a stream gets per unit of time; None where a writer does not say."""
         writers = self.writers[stream]
         declared = self.pipeline.streams[stream].rate
+        if stream in self.letters:
+            return None  # it gets what is malformed too, and nobody knows how much
         if not writers:
             if declared is not None and isinstance(declared.amount, Records):
                 return {SECOND: declared.per_second}
@@ -141,7 +158,7 @@ class _Solver:
                 return None
             for key, x in self.rates[writer.name].items():
                 total[key] = total.get(key, Fraction(0)) + x * made
-        return total
+        return self._bounded(total)
 
     def _reduced(self, rate: Linear) -> dict[str, Fraction]:
         """A rate in sources that nothing has tied to others yet."""
@@ -149,10 +166,7 @@ class _Solver:
         for key, x in rate.items():
             for part, y in self.replaced.get(key, {key: _ONE}).items():
                 total[part] = total.get(part, Fraction(0)) + x * y
-        for x in total.values():
-            if x.numerator.bit_length() + x.denominator.bit_length() > MOST_BITS:
-                raise _BeyondMeaning
-        return {key: x for key, x in total.items() if x}
+        return self._bounded({key: x for key, x in total.items() if x})
 
     def _tie(self, key: str, to: dict[str, Fraction]) -> bool:
         """Replace a source everywhere; False where a source would have to be below zero."""

@@ -12,7 +12,7 @@ from millrace.model.shape import Record, Several, Shape, Table, Text, record_of
 from millrace.model.stream import Schema, Stream, Transport
 from millrace.spec.balance import Balance, check_balance
 from millrace.spec.check_jobs import check_job
-from millrace.spec.cycles import find_cycle
+from millrace.spec.cycles import circle_of, find_cycle
 from millrace.spec.expand import Items
 
 
@@ -53,7 +53,7 @@ def check(
     cycle = find_cycle(pipeline)
     if cycle is not None:
         _tell_cycle(cycle, names, problems)
-    else:
+    elif problems.total == before:
         return check_balance(pipeline, names.items, problems)
     return None
 
@@ -162,36 +162,26 @@ def _carrier(stream: Stream, pipeline: Pipeline, at: Location, problems: Problem
 
 def _parents(pipeline: Pipeline, names: Names, problems: Problems) -> None:
     """A pilot can't extend itself, by however many others."""
-    for name in pipeline.pilots:
-        seen, at = [name], pipeline.pilots[name].parent
-        while at is not None and at not in seen:
-            seen.append(at)
-            at = pipeline.pilots[at].parent
-        if at == name:
-            problems.error(
-                "cycle",
-                "these pilots extend each other in a circle: " + " -> ".join([*seen[:8], name]),
-                names.items["pilots"][name].locate("parent"),
-                hint="remove one `parent:`",
-            )
-            return
+    circle = circle_of({name: pilot.parent for name, pilot in pipeline.pilots.items()})
+    if circle is not None:
+        problems.error(
+            "cycle",
+            "these pilots extend each other in a circle: " + " -> ".join(circle[:9]),
+            names.items["pilots"][circle[0]].locate("parent"),
+            hint="remove one `parent:`",
+        )
 
 
 def _letters(pipeline: Pipeline, names: Names, problems: Problems) -> None:
     """What is malformed must come to rest somewhere."""
-    for name in pipeline.streams:
-        seen, at = [name], pipeline.streams[name].dead_letters
-        while at is not None and at not in seen:
-            seen.append(at)
-            at = pipeline.streams[at].dead_letters
-        if at == name:
-            problems.error(
-                "cycle",
-                "dead letters go in a circle: " + " -> ".join([*seen[:8], name]),
-                names.items["streams"][name].locate("dead_letters"),
-                hint="let the last one have no `dead_letters:`",
-            )
-            return
+    circle = circle_of({name: item.dead_letters for name, item in pipeline.streams.items()})
+    if circle is not None:
+        problems.error(
+            "cycle",
+            "dead letters go in a circle: " + " -> ".join(circle[:9]),
+            names.items["streams"][circle[0]].locate("dead_letters"),
+            hint="let the last one have no `dead_letters:`",
+        )
 
 
 def _engines(pipeline: Pipeline, names: Names, problems: Problems) -> None:

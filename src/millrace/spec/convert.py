@@ -71,6 +71,8 @@ class Converter:
         """
         opened = [self._opened(shape, layer, scope, path) for layer in layers]
         found = [layer for layer in opened if layer is not None]
+        if not found:
+            return FAILED
         failed = len(found) < len(layers)
         for layer in found:
             failed |= not self._keys_known(shape, layer.node, path, also)

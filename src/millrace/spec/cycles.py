@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import graphlib
+from collections.abc import Mapping
 
 from millrace.model.pipeline import Pipeline
 
@@ -23,4 +24,20 @@ def find_cycle(pipeline: Pipeline) -> list[str] | None:
         body = circle[:-1]
         turned = body[start:] + body[:start]
         return [name for _, name in (*turned, turned[0])]
+    return None
+
+
+def circle_of(following: Mapping[str, str | None]) -> list[str] | None:
+    """Return a circle in a map from names to the one name that each leads to; or None."""
+    done: set[str] = set()
+    for start in following:
+        path: dict[str, None] = {}
+        at: str | None = start
+        while at is not None and at not in done and at not in path:
+            path[at] = None
+            at = following.get(at)
+        if at is not None and at in path:
+            names = list(path)
+            return [*names[names.index(at) :], at]
+        done.update(path)
     return None

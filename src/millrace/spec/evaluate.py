@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -22,7 +22,12 @@ from millrace.spec.node import Node, plain
 
 #: `streams.raw.partitions`, `streams["raw-1"].partitions`: a value of another thing.
 _REFERENCE: Final = re.compile(
-    r"\b(sites|pilots|streams|jobs)(?:\.([A-Za-z_]\w*)|\[\s*[\"']([^\"']+)[\"']\s*\])((?:\.\w+)*)"
+    r"(?<![\w.])(sites|pilots|streams|jobs)(?:\.([A-Za-z_]\w*)|\[\s*[\"']([^\"']+)[\"']\s*\])"
+    r"((?:\.[A-Za-z_]\w*\b(?!\s*\())*)"
+)
+#: `list.map(streams, ...)`: there the word is a name of the expression's own.
+_BOUND: Final = re.compile(
+    r"\b(?:map|filter|all|exists|exists_one)\s*\(\s*(sites|pilots|streams|jobs)\s*,"
 )
 _LITERAL: Final = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"")
 _ROOT: Final = re.compile(r"(?<![\w.])(?:sites|pilots|streams|jobs)\s*[.\[]")
@@ -57,6 +62,9 @@ class Values:
         """Return the node itself, or what its expressions come to; None after a problem."""
         if not isinstance(node.value, str) or node.done or OPEN not in node.value:
             return node
+        if self.problems.full:
+            self.problems.left_out += 1
+            return None
         try:
             return node.like(self._text(node.value, scope), done=True)
         except ExpressionError as error:
@@ -93,7 +101,7 @@ class Values:
     def _value(self, expression: Expression, scope: Scope) -> Any:
         names: Mapping[str, Any] = scope.names
         if _ROOT.search(expression.text):
-            names = {**names, **self._references(expression.text, names)}
+            names = ChainMap(self._references(expression.text, names), scope.names)
         return self.evaluator.value(expression, names)
 
     def _references(self, text: str, names: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,13 +138,14 @@ class Values:
         )
 
 
-def _references(text: str, names: Mapping[str, Any]) -> list[tuple[str, str, tuple[str, ...]]]:
+def _references(text: str, names: Iterable[str]) -> list[tuple[str, str, tuple[str, ...]]]:
     """The values of other things that an expression names: section, name, keys."""
     literals = [match.span() for match in _LITERAL.finditer(text)]
 
     def outside(position: int) -> bool:
         return not any(start <= position < end for start, end in literals)
 
+    names = {*names, *_BOUND.findall(text)}
     found = [match for match in _REFERENCE.finditer(text) if outside(match.start())]
     known = {match.start() for match in found}
     for match in _ROOT.finditer(text):
@@ -145,11 +154,16 @@ def _references(text: str, names: Mapping[str, Any]) -> list[tuple[str, str, tup
             message = f"the name after {section!r} must be written out"
             hint = 'such as streams["raw-1"].partitions; it can\'t be worked out'
             raise ExpressionError(message, hint=hint)
-    return [
+    for match in found:
+        if text[match.end() :].lstrip().startswith("[") and not match[4]:
+            message = f"a field of {match[0]!r} is named by a dot"
+            raise ExpressionError(message, hint=f"write {match[0]}.field")
+    named = [
         (match[1], match[2] or match[3], tuple(match[4].split(".")[1:]))
         for match in found
         if match[1] not in names
     ]
+    return sorted(named, key=lambda reference: -len(reference[2]))
 
 
 def uses(node: Node) -> set[str]:
@@ -177,4 +191,5 @@ def _nest(into: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
         if not isinstance(below, dict):
             return
         into = below
-    into.setdefault(last, value)
+    if value is not None:  # so that has() can ask for it
+        into.setdefault(last, value)

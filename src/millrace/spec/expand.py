@@ -239,16 +239,21 @@ class Lookup:
             self._open.add(path)
             try:
                 self._known[path] = self._find(section, name, keys)
+            except ExpressionError as error:
+                self._known[path] = error
             finally:
                 self._open.discard(path)
         self.values.evaluator.count(1)
-        return self._known[path]
+        found = self._known[path]
+        if isinstance(found, ExpressionError):
+            raise found
+        return found
 
     def _find(self, section: str, name: str, keys: tuple[str, ...]) -> Any:
         item = self.items[section].get(name)
         if item is None:
             message = f"there is no {name!r} under {section}"
-            known = ", ".join(list(self.items[section])[:8])
+            known = ", ".join(itertools.islice(self.items[section], 8))
             raise ExpressionError(message, hint=f"known: {known}")
         if not keys:
             return name

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Final
 
 from millrace.errors import nearest
@@ -277,7 +278,7 @@ def _longest(value: Any) -> int:
 def _explained(error: Exception, names: Mapping[str, Any]) -> ExpressionError:
     match = _UNDEFINED.search(str(error))
     if match:
-        known = ", ".join(sorted(names)[:8]) or "none"
+        known = ", ".join(islice(names, 8)) or "none"
         return ExpressionError(
             f"{match[1]!r} is not known here",
             near=nearest(match[1], names),

@@ -18,7 +18,14 @@ def known_fields(
 ) -> dict[str, Node] | None:
     """Return the fields of a map, telling unknown and missing ones; None if it is no map."""
     if not isinstance(node.value, dict):
-        problems.error("wrong-type", f"{what} must be a map", node.at, found=node.describe())
+        problems.error(
+            "wrong-type",
+            f"{what} must be a map",
+            node.at,
+            found=node.describe(),
+            expected=", ".join(keys[:8]),
+            hint="write its fields as `key: value`",
+        )
         return None
     for key in node.value:
         if key not in keys:

@@ -51,15 +51,26 @@ def read_document(
     if wanted is FileFormat.SKEPU or (wanted is None and _SKEPU.search(source.text)):
         from millrace.spec.skepu import native_of_skepu  # noqa: PLC0415 - the grammar is costly
 
-        return Read(native_of_skepu(source, sources, problems), FileFormat.SKEPU)
+        return Read(_texts(native_of_skepu(source, sources, problems)), FileFormat.SKEPU)
     node = parse_native(source, problems)
     if node is None:
         return Read(None, wanted or FileFormat.NATIVE)
     if wanted is FileFormat.SPECK or (wanted is None and is_speck(node)):
-        return Read(native_of_speck(node, problems), FileFormat.SPECK)
+        return Read(_texts(native_of_speck(node, problems)), FileFormat.SPECK)
     if wanted is FileFormat.PILOT or (wanted is None and is_pilot_description(node)):
-        return Read(native_of_pilots(node, problems), FileFormat.PILOT)
+        return Read(_texts(native_of_pilots(node, problems)), FileFormat.PILOT)
     return Read(node, FileFormat.NATIVE)
+
+
+def _texts(node: Node | None) -> Node | None:
+    """Other formats have no expressions of ours: what looks like one is text."""
+    work = [node] if node is not None else []
+    while work:
+        at = work.pop()
+        at.done = True
+        work += at.value.values() if isinstance(at.value, dict) else ()
+        work += at.value if isinstance(at.value, list) else ()
+    return node
 
 
 def parse_native(source: Source, problems: Problems) -> Node | None:

@@ -69,7 +69,8 @@ def run(network: Network) -> Occupancy:
     """Play one round, or bound it where it is too long to play."""
     times = network.firings
     uses = sum(
-        times[channel.reader] + sum(times[name] for name, _ in channel.writers)
+        times[channel.reader] * (len(channel.writers) if channel.capacity is not None else 1)
+        + sum(times[name] for name, _ in channel.writers)
         for channel in network.channels
     )
     if sum(times.values()) > MOST_FIRINGS or uses > MOST_USES:
@@ -181,7 +182,9 @@ class _Round:
             self.rank[self.network.channels[number].reader] for number, _ in self.writes[rank]
         )
         for number in self.reads[rank]:
-            again.update(self.rank[name] for name, _ in self.network.channels[number].writers)
+            channel = self.network.channels[number]
+            if channel.capacity is not None:
+                again.update(self.rank[name] for name, _ in channel.writers)
         return again
 
     def _stuck(self) -> Occupancy:

@@ -259,10 +259,29 @@ def speck_of(pipeline: Pipeline) -> dict[str, Any]:
         for name, site in pipeline.sites.items()
         if name not in used
     ]
+    told += _unused_parts(pipeline)
     jobs = [_speck_job(job, pipeline, told) for job in pipeline.jobs.values()]
     if told:
         raise ExportError(list(dict.fromkeys(told)))
     return {"jobs": jobs}
+
+
+def _unused_parts(pipeline: Pipeline) -> list[Diagnostic]:
+    """Engines and brokers are only said by the jobs that use them."""
+    engines = {(job.site, job.needs) for job in pipeline.jobs.values()}
+    brokers = {stream.site for stream in pipeline.streams.values()}
+    return [
+        Diagnostic("not-sayable", f"SpecK can't say {what} of site {name!r}, which no job uses", at)
+        for name, site in pipeline.sites.items()
+        for what, unused, at in (
+            *(
+                (f"the engine {e.kind}", (name, e.kind) not in engines, site.at)
+                for e in site.engines
+            ),
+            ("the broker", site.broker is not None and name not in brokers, site.at),
+        )
+        if unused
+    ]
 
 
 def _unsaid_parts(site: Site) -> list[Diagnostic]:

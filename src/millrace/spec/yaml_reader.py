@@ -188,7 +188,10 @@ class _Builder:
         fits = {"int": int, "float": int | float, "bool": bool, "null": type(None)}.get(kind)
         if fits is not None and not isinstance(value, fits):
             self.problems.error(
-                "tag", f"{event.value!r} is not a {kind}", Location(self.file, line, column)
+                "tag",
+                f"{event.value!r} is not a {kind}",
+                Location(self.file, line, column),
+                hint="remove the tag, or correct the value",
             )
         return value
 
