@@ -10,7 +10,7 @@ import pytest
 
 from millrace.model.status import Observed
 from millrace.plan import plan
-from millrace.spec import FileFormat, Loaded, load, load_text
+from millrace.spec import FileFormat, Loaded, load, load_text, yaml_reader
 from millrace.spec.balance import solve
 from millrace.spec.speck import speck_of
 from millrace.spec.yaml_writer import write_yaml
@@ -50,7 +50,7 @@ SLOW_ONCE = {
         for streams in [f"streams.s{n + 1}.partitions"]
     )
     + "  s19: {partitions: 1}\n",
-    "skepu list": "application { id: x y: [" + "1 " * 40_000 + "] workflow: [] }",
+    "skepu list": "application { id: x y: [" + "1 " * 20_000 + "] workflow: [] }",
     "skepu constants": "application { id: x workflow: [] "
     "constants: [ {id: a value: [$a $a $a]} ] }",
     "macro behind a comment": 'pipeline: p\nconstants: {n: "${{ range(60000).//c\\nmap(x, x) }}"}',
@@ -59,11 +59,10 @@ SLOW_ONCE = {
     + "".join(f"  stream-number-{n}: {{}}\n" for n in range(2000))
     + "jobs:\n"
     + "".join(f"  j{n}: {{from: straem-numbre-{n}, sql: x}}\n" for n in range(300)),
-    "list of a million": "constants: {a: [" + "1," * 1_500_000 + "]}",
     "hidden key": "? " + "k" * 5_000_000 + "\n: 1\n",
     "many readers": many_readers(),
     "constants": "pipeline: p\nconstants:\n"
-    + "".join(f"  c{n}: '${{{{ {n} }}}}'\n" for n in range(200_000)),
+    + "".join(f"  c{n}: '${{{{ {n} }}}}'\n" for n in range(60_000)),
 }
 
 
@@ -72,6 +71,12 @@ SLOW_ONCE = {
 def test_what_hung_once_comes_to_an_end(name: str) -> None:
     loaded = load_text(SLOW_ONCE[name])
     assert loaded.pipeline is not None or loaded.diagnostics
+
+
+def test_files_have_a_limited_number_of_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yaml_reader, "MOST_NODES", 1000)
+    assert codes("constants: {a: [" + "1," * 1500 + "]}") == {"too-large"}
+    assert "too-large" not in codes("pipeline: p\nconstants: {a: [" + "1," * 500 + "]}")
 
 
 def test_two_hundred_problems_do_not_hide_that_there_are_more() -> None:

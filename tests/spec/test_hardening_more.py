@@ -12,7 +12,7 @@ NAMES = "".join(f"  c{n}: 1\n" for n in range(4000))
 
 HUNG_ONCE = {
     "names copied": HEAD + "constants:\n" + NAMES + "streams: {raw: {partitions: 2}}\n"
-    'jobs: {"a-${{ i }}": {for: {i: "${{ range(8000) }}"}, from: raw, sql: x, '
+    'jobs: {"a-${{ i }}": {for: {i: "${{ range(4000) }}"}, from: raw, sql: x, '
     'replicas: "${{ streams.raw.partitions }}"}}',
     "long chain of letters": HEAD
     + "streams:\n"
@@ -22,19 +22,19 @@ HUNG_ONCE = {
     "many sources": HEAD
     + """
 streams:
-  "s-${{ i }}": {for: {i: "${{ range(1601) }}"}}
-  "q-${{ i }}": {for: {i: "${{ range(1600) }}"}}
+  "s-${{ i }}": {for: {i: "${{ range(801) }}"}}
+  "q-${{ i }}": {for: {i: "${{ range(800) }}"}}
 jobs:
-  "b-${{ i }}": {for: {i: "${{ range(1600) }}"}, from: {stream: "q-${{ i }}", consumes: 1},
+  "b-${{ i }}": {for: {i: "${{ range(800) }}"}, from: {stream: "q-${{ i }}", consumes: 1},
                  to: {stream: s-0, produces: 1}, sql: x}
-  "a-${{ i }}": {for: {i: "${{ range(1600) }}"}, from: {stream: "s-${{ i }}", consumes: 1},
+  "a-${{ i }}": {for: {i: "${{ range(800) }}"}, from: {stream: "s-${{ i }}", consumes: 1},
                  to: {stream: "s-${{ i + 1 }}", produces: 1}, sql: x}
 """,
     "large numbers": HEAD
     + """
-streams: {"s-${{ i }}": {for: {i: "${{ range(9001) }}"}}}
+streams: {"s-${{ i }}": {for: {i: "${{ range(4001) }}"}}}
 jobs:
-  "a-${{ i }}": {for: {i: "${{ range(9000) }}"}, sql: x,
+  "a-${{ i }}": {for: {i: "${{ range(4000) }}"}, sql: x,
                  from: {stream: "s-${{ i }}", consumes: 2305843009213693951},
                  to: {stream: "s-${{ i + 1 }}", produces: 4611686018427387847}}
 """,
@@ -42,12 +42,12 @@ jobs:
     + """
 streams: {s: {}, q: {}}
 jobs:
-  "b-${{ i }}": {for: {i: "${{ range(9000) }}"}, from: q, every: 1 s,
+  "b-${{ i }}": {for: {i: "${{ range(5000) }}"}, from: q, every: 1 s,
                  to: {stream: s, produces: 1}, sql: x}
   a: {from: {stream: s, consumes: 1}, sql: x}
 """,
     "failed references": HEAD + "streams: {raw: {}}\n"
-    'jobs: {"a-${{ i }}": {for: {i: "${{ range(30000) }}"}, from: raw, sql: x, '
+    'jobs: {"a-${{ i }}": {for: {i: "${{ range(12000) }}"}, from: raw, sql: x, '
     'replicas: "${{ jobs.nope.replicas }}"}}',
 }
 
