@@ -54,8 +54,8 @@ class Draft:
     brokers: dict[tuple[Action, Key], str] = field(default_factory=dict)
     pilots: dict[tuple[Action, Key], str] = field(default_factory=dict)
     quiet: dict[Key, bool] = field(default_factory=dict)
-    #: Streams that something outside the pipeline writes or reads, by what that means for them.
-    outside: dict[str, list[str]] = field(default_factory=dict)
+    #: What a user must know before applying: the notes, each with the things it is about.
+    notes: dict[str, list[str]] = field(default_factory=dict)
 
     def fill(self) -> None:
         """Collect the steps of every kind."""
@@ -72,7 +72,7 @@ class Draft:
             if name not in self.new.pipeline.jobs:
                 self.last[name] = self._add(self._job_gone(job))
                 if name in self.down and job.inputs:
-                    self.outside.setdefault(UNREAD, []).append(name)
+                    self.notes.setdefault(UNREAD, []).append(name)
         for key in self.quiet:
             self._quieten(key)
 
@@ -134,7 +134,7 @@ class Draft:
         if step.impact is Impact.REPLACE:
             self._note_outside(key, old)
         if not same_order(stream, old) and key not in self.new.writers:
-            self.outside.setdefault(REORDERED, []).append(stream.name)
+            self.notes.setdefault(REORDERED, []).append(stream.name)
 
     def _stream_gone(self, key: Key, stream: Stream) -> None:
         now = self.new.pipeline.streams.get(stream.name)
@@ -150,9 +150,9 @@ class Draft:
     def _note_outside(self, key: Key, stream: Stream) -> None:
         """Say what a log that goes away means for those outside who write or read it."""
         if key not in self.old.writers and key not in self.old.rejecters:
-            self.outside.setdefault(WRITTEN, []).append(stream.name)
+            self.notes.setdefault(WRITTEN, []).append(stream.name)
         if key not in self.old.readers:
-            self.outside.setdefault(READ, []).append(f"{stream.name} at {stream.site}")
+            self.notes.setdefault(READ, []).append(f"{stream.name} at {stream.site}")
 
     def _job(self, name: str) -> None:
         job, old = self.new.pipeline.jobs[name], self.old.pipeline.jobs.get(name)
@@ -169,7 +169,6 @@ class Draft:
                 self.first[name] = self._add(replace(step, drains=()))
             else:
                 self.first[name] = self.last[name] = self._add(step)
-        if change is not None:
             self._note_direct(before=old, after=job)
         elif name in self.down:
             self.first[name] = self._add(self._start(name, "it is not running"))
@@ -177,7 +176,7 @@ class Draft:
     def _note_direct(self, before: Job, after: Job) -> None:
         """Say which streams nobody keeps while their reader is away."""
         for key, name in self.new.reads(after).items():
-            noted = self.outside.setdefault(DIRECT, [])
+            noted = self.notes.setdefault(DIRECT, [])
             if not self._is_log(key) and key in self.old.reads(before) and name not in noted:
                 noted.append(name)
 

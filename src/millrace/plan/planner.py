@@ -52,7 +52,7 @@ def _untouched(desired: Pipeline, steps: tuple[Step, ...]) -> int:
 
 
 def _notes(draft: Draft, steps: tuple[Step, ...], facts: Facts) -> tuple[str, ...]:
-    notes = [_listed(names, what) for what, names in draft.outside.items() if names]
+    notes = [_listed(names, what) for what, names in draft.notes.items() if names]
     was, now = draft.old.pipeline.name, draft.new.pipeline.name
     if draft.old.pipeline.jobs and was != now:
         notes.append(f"the pipeline was called {was!r} and is called {now!r}")
