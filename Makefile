@@ -15,7 +15,8 @@ help: ## list the commands
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Millrace needs Python 3.11 or newer; found $$($(PYTHON) -V). Set PYTHON=..." >&2; exit 1; }
 	@echo "== making .venv with $$($(PYTHON) -V)"
-	@$(PYTHON) -m venv .venv || { echo "On Debian: apt-get install python3-venv" >&2; rm -rf .venv; exit 1; }
+	@$(PYTHON) -m venv .venv 2>/dev/null || { rm -rf .venv; sh scripts/need-venv.sh; $(PYTHON) -m venv .venv; } || \
+	  { rm -rf .venv; exit 1; }
 
 # --no-build-isolation: the pinned hatchling of core.txt builds the package, not a newer one.
 $(CORE): requirements/core.txt pyproject.toml | .venv/bin/python
