@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -375,3 +376,18 @@ def test_the_installed_command_is_there() -> None:
         [command, "validate", EXAMPLE], capture_output=True, text=True, timeout=60, check=True
     )
     assert "is valid" in done.stdout
+
+
+def test_what_a_terminal_can_not_show_ends_nothing(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text("pipeline: é\n", encoding="utf-8")
+    for command in ("validate", "graph"):
+        done = subprocess.run(
+            [sys.executable, "-m", "millrace.cli", command, "p.yaml"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONIOENCODING": "ascii"},
+            check=True,
+        )
+        assert "\\xe9" in done.stdout
