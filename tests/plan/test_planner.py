@@ -233,12 +233,6 @@ def test_more_partitions_pause_writers_then_drain_readers() -> None:
         "stop job j",
         "stop job k",
         "change stream b",
-        "start job k",
-        "start job j",
-    ] or [item.id for item in found.steps] == [
-        "stop job j",
-        "stop job k",
-        "change stream b",
         "start job j",
         "start job k",
     ]
