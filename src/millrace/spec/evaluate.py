@@ -46,7 +46,7 @@ class Scope:
 
 
 #: Finds the value of a field of another thing: section, name, keys -> plain data.
-Lookup = Callable[[str, str, tuple[str, ...]], Any]
+FindValue = Callable[[str, str, tuple[str, ...]], Any]
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class Values:
 
     problems: Problems
     evaluator: Evaluator = field(default_factory=Evaluator)
-    lookup: Lookup | None = None
+    lookup: FindValue | None = None
     _depth: int = 0
 
     def of(self, node: Node, scope: Scope) -> Node | None:
