@@ -2,7 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 CORE := .venv/.core-installed
+RUN := .venv/.run-installed
 DEV := .venv/.dev-installed
+RUN_EXTRAS := --extra spark --extra kafka --extra measure
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --require-hashes
 
 .PHONY: help demo check test soak bench docs lock clean
@@ -23,6 +25,11 @@ $(CORE): requirements/core.txt pyproject.toml | .venv/bin/python
 	@echo "== installing what millrace needs (once)"
 	@$(PIP) -r requirements/core.txt
 	@$(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation -q -e .
+	@touch $@
+
+$(RUN): requirements/run.txt $(CORE)
+	@echo "== installing Spark and a client of Kafka (once; PySpark is 450 MB)"
+	@$(PIP) -r requirements/run.txt
 	@touch $@
 
 $(DEV): requirements/dev.txt $(CORE)
@@ -51,9 +58,10 @@ docs: $(DEV) ## remake the generated pages, schema and pictures
 
 lock: ## resolve pyproject.toml anew into requirements/*.txt
 	@$(PYTHON) -m venv build/lock && build/lock/bin/pip install -q uv
-	@for set in core dev; do \
+	@for set in core run dev; do \
 	  build/lock/bin/uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes \
-	    --no-annotate --no-header $$( [ $$set = dev ] && echo --extra dev ) \
+	    --no-annotate --no-header $$(case $$set in run) echo $(RUN_EXTRAS);; \
+	      dev) echo $(RUN_EXTRAS) --extra java --extra dev;; esac) \
 	    pyproject.toml requirements/build.in -o requirements/$$set.txt || exit 1; done
 
 clean: ## remove the environment and everything made

@@ -33,3 +33,14 @@ class ExportError(_WithDiagnostics):
 
 class BrokenInvariant(MillraceError):
     """A promise of Millrace itself failed; nothing a user wrote should cause it."""
+
+
+class OperationFailed(MillraceError):
+    """Something in the world did not work: what, what to do, and whether trying again can help."""
+
+    def __init__(self, code: str, message: str, hint: str = "", *, transient: bool = False) -> None:
+        self.code = code
+        self.message = message
+        self.hint = hint
+        self.transient = transient
+        super().__init__(message if not hint else f"{message} ({hint})")

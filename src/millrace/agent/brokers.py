@@ -1,0 +1,62 @@
+"""The broker of a site, by what the pipeline says of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from millrace.agent.secrets import resolved
+from millrace.brokers.kafka import AttachedKafka, ManagedKafka
+from millrace.errors import OperationFailed
+from millrace.machine import Folders, Java
+from millrace.model.pipeline import Pipeline
+from millrace.model.site import Broker, BrokerKind, Site
+from millrace.model.stream import Stream
+from millrace.ports import Log
+
+
+def site_place(folders: Folders, pipeline: str, site: str) -> Path:
+    """Return the folder in which a site of a pipeline keeps its things on this machine."""
+    return folders.pipeline(pipeline) / "sites" / site
+
+
+def broker_of(site: Site, place: Path, java: Java, jars: Path) -> AttachedKafka:
+    """Return the site's broker, not started: attached where it has an address, else managed."""
+    broker = _kafka_of(site)
+    options = resolved(broker.options, f"sites.{site.name}.broker.options")
+    if broker.address is not None:
+        return AttachedKafka(_client(broker.address, options), f"sites.{site.name}.broker.options")
+    return ManagedKafka(place / "kafka", java, jars, client=options)
+
+
+def log_of(pipeline: Pipeline, stream: Stream, folders: Folders) -> Log:
+    """Return the log that holds a stream, of a broker that is already up."""
+    site = pipeline.sites[stream.site or next(iter(pipeline.sites))]
+    broker = _kafka_of(site)
+    options = resolved(broker.options, f"sites.{site.name}.broker.options")
+    if broker.address is not None:
+        return AttachedKafka(_client(broker.address, options)).log
+    address = ManagedKafka.address_at(site_place(folders, pipeline.name, site.name) / "kafka")
+    if address is None:
+        raise OperationFailed(
+            "not-running",
+            f"the broker of site {site.name} does not run",
+            "start the pipeline in another terminal: millrace run pipeline.yaml",
+        )
+    return AttachedKafka({"bootstrap.servers": address, **options}).log
+
+
+def _kafka_of(site: Site) -> Broker:
+    if site.broker is None:
+        raise OperationFailed(
+            "no-broker", f"site {site.name} has no broker", f"write sites.{site.name}.broker: kafka"
+        )
+    if site.broker.kind is not BrokerKind.KAFKA:
+        raise OperationFailed(
+            "not-yet", f"site {site.name}: {site.broker.kind} can't be run yet", "use kafka"
+        )
+    return site.broker
+
+
+def _client(address: str, options: dict[str, str]) -> dict[str, str]:
+    """An address may be written as host:port or with a scheme."""
+    return {"bootstrap.servers": address.rpartition("://")[2].rstrip("/"), **options}

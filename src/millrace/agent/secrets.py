@@ -1,0 +1,45 @@
+"""Secrets by reference, read where they are needed and never kept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from millrace.errors import OperationFailed
+from millrace.model.types import Option, Secret
+
+
+def resolved(options: Mapping[str, Option] | None, where: str) -> dict[str, str]:
+    """Return the options as texts, with each secret in the place of its reference."""
+    return {name: _text(value, f"{where}.{name}") for name, value in (options or {}).items()}
+
+
+def _text(value: Option, where: str) -> str:
+    if isinstance(value, Secret):
+        return _secret(value.secret, where)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _secret(reference: str, where: str) -> str:
+    kind, _, name = reference.partition(":")
+    if kind == "env":
+        if name not in os.environ:
+            raise OperationFailed(
+                "no-secret", f"{where}: the variable {name} is not set", f"export {name}=..."
+            )
+        return os.environ[name]
+    if kind == "file":
+        try:
+            return Path(name).read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise OperationFailed(
+                "no-secret",
+                f"{where}: {name} can't be read: {error.strerror}",
+                "write the secret into that file (mode 0600)",
+            ) from error
+    raise OperationFailed(
+        "no-secret",
+        f"{where}: {reference!r} is kept by a coordinator, and none runs here",
+        "use env:NAME or file:PATH",
+    )

@@ -1,0 +1,6 @@
+"""Kafka: one that Millrace starts as a child process, or one that is already there."""
+
+from millrace.brokers.kafka.broker import AttachedKafka, ManagedKafka
+from millrace.brokers.kafka.log import KafkaLog
+
+__all__ = ["AttachedKafka", "KafkaLog", "ManagedKafka"]

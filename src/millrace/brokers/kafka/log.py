@@ -1,0 +1,201 @@
+"""Kafka as a log; with `broker` the only user of confluent_kafka."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from confluent_kafka import (
+    OFFSET_END,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+
+from millrace.brokers.kafka.failures import failure
+from millrace.errors import OperationFailed
+from millrace.ports import Record, Span
+
+#: How long a call to the broker may take, in seconds.
+LIMIT = 30.0
+_LARGEST = 256 * 1024 * 1024
+
+
+class KafkaLog:
+    """Reads and writes topics; every call opens and closes its own client."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings = dict(settings)
+
+    def write(self, stream: str, records: Iterable[Record]) -> int:
+        """Append records; see the port."""
+        producer = Producer(
+            {
+                **self._settings,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "message.max.bytes": _LARGEST,
+                "queue.buffering.max.kbytes": 1_048_576,
+                "log_level": 2,
+            }
+        )
+        errors: list[KafkaError] = []
+
+        def delivered(error: KafkaError | None, _: Message) -> None:
+            if error is not None:
+                errors.append(error)
+
+        count = 0
+        for record in records:
+            self._produce(producer, stream, record, delivered)
+            count += 1
+            if errors:
+                break
+        left = producer.flush(LIMIT * 4)
+        if errors or left:
+            error = errors[0] if errors else KafkaError(KafkaError._MSG_TIMED_OUT)
+            raise failure(error, self._settings, stream)
+        return count
+
+    @staticmethod
+    def _produce(producer: Producer, stream: str, record: Record, delivered: Any) -> None:
+        given: dict[str, Any] = {} if record.partition is None else {"partition": record.partition}
+        if record.time is not None:
+            given["timestamp"] = record.time
+        if record.headers:
+            given["headers"] = list(record.headers)
+        while True:
+            try:
+                producer.produce(
+                    stream, value=record.value, key=record.key, on_delivery=delivered, **given
+                )
+            except BufferError:  # the queue is full: what is sent makes room
+                producer.poll(0.1)
+                continue
+            producer.poll(0)
+            return
+
+    def read(
+        self,
+        stream: str,
+        start: Mapping[int, int],
+        until: Mapping[int, int] | None = None,
+        wait: float = 1.0,
+    ) -> Iterator[Record]:
+        """Yield records from some positions on; see the port."""
+        open_ = {part for part, at in start.items() if until is None or at < until.get(part, 0)}
+        if not open_:
+            return
+        consumer = self._consumer()
+        try:
+            consumer.assign([TopicPartition(stream, part, start[part]) for part in sorted(open_)])
+            last = time.monotonic()
+            while open_:
+                batch = consumer.consume(1000, timeout=min(wait, 0.2))
+                if not batch and time.monotonic() - last > (wait if until is None else LIMIT):
+                    if until is None:
+                        return
+                    raise OperationFailed(
+                        "no-answer", f"{stream} was not read to its end in {LIMIT:.0f} s",
+                        "is the broker up?", transient=True,
+                    )  # fmt: skip
+                last = time.monotonic() if batch else last
+                for message in batch:
+                    if (record := self._record(message, until, open_)) is not None:
+                        yield record
+        finally:
+            consumer.close()
+
+    def _record(
+        self, message: Message, until: Mapping[int, int] | None, open_: set[int]
+    ) -> Record | None:
+        """The record of a message, unless it lies behind the end; notes ends of partitions."""
+        error, part = message.error(), message.partition()
+        position = message.offset() or 0
+        assert part is not None  # noqa: S101 - of an assigned partition
+        if error is not None:
+            if error.code() != KafkaError._PARTITION_EOF:
+                raise failure(error, self._settings, message.topic() or "")
+            if until is not None and position >= until.get(part, 0):
+                open_.discard(part)
+            return None
+        if until is not None and position >= until.get(part, 0) - 1:
+            open_.discard(part)
+            if position >= until.get(part, 0):
+                return None
+        return record_of(message, part, position)
+
+    def ends(self, stream: str) -> Mapping[int, Span]:
+        """Return what each partition holds; see the port."""
+        consumer = self._consumer()
+        try:
+            return {
+                part: Span(*consumer.get_watermark_offsets(TopicPartition(stream, part), LIMIT))
+                for part in self._partitions(consumer, stream)
+            }
+        except KafkaException as error:
+            raise failure(error.args[0], self._settings, stream) from error
+        finally:
+            consumer.close()
+
+    def since(self, stream: str, time: int) -> Mapping[int, int]:
+        """Return the first positions of a time; see the port."""
+        consumer = self._consumer()
+        try:
+            asked = [
+                TopicPartition(stream, part, time) for part in self._partitions(consumer, stream)
+            ]
+            found = consumer.offsets_for_times(asked, LIMIT)
+            return {
+                item.partition: item.offset
+                if item.offset not in (OFFSET_END, -1)
+                else consumer.get_watermark_offsets(item, LIMIT)[1]
+                for item in found
+            }
+        except KafkaException as error:
+            raise failure(error.args[0], self._settings, stream) from error
+        finally:
+            consumer.close()
+
+    def _partitions(self, consumer: Consumer, stream: str) -> list[int]:
+        topic = consumer.list_topics(stream, LIMIT).topics[stream]
+        if topic.error is not None:
+            raise failure(topic.error, self._settings, stream)
+        return sorted(topic.partitions)
+
+    def _consumer(self) -> Consumer:
+        return Consumer(
+            {
+                **self._settings,
+                "group.id": f"millrace-{uuid.uuid4()}",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+                "fetch.wait.max.ms": 50,
+                "fetch.message.max.bytes": 16 * 1024 * 1024,
+                "receive.message.max.bytes": 2 * _LARGEST,
+                "fetch.max.bytes": _LARGEST,
+                "log_level": 2,
+            }
+        )
+
+
+def record_of(message: Message, partition: int, position: int) -> Record:
+    """Return a message as a record."""
+    key, value = message.key(), message.value()
+    kind, stamp = message.timestamp()
+    pairs: Any = message.headers() or ()  # librdkafka gives a list of pairs, never a dict
+    headers = tuple((name, bytes(item or b"")) for name, item in pairs)
+    return Record(
+        value,
+        key,
+        headers,
+        partition,
+        position,
+        stamp if kind else None,
+    )

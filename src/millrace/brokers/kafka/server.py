@@ -1,0 +1,164 @@
+"""A Kafka of our own: one process, its own controller, on loopback, data kept between starts."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from millrace.errors import OperationFailed
+from millrace.machine import Child, Java, end_session, free_ports, leashed
+from millrace.machine.process import started_at
+
+HEAP = "512m"
+#: Once formatted and started a broker is up within seconds, on a busy machine in half a minute.
+GRACE_SECONDS = 6.0
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a broker keeps between starts. `cluster` proves that a listener is ours."""
+
+    cluster: str
+    port: int
+    controller: int
+    pid: int = 0
+    started: float = 0.0
+
+
+@dataclass(slots=True)
+class Server:
+    """The process and its folder: identity, settings, data, log."""
+
+    place: Path
+    java: Java
+    jars: Path
+    #: Settings by Kafka's own names beside ours, such as listeners with SASL.
+    settings: Mapping[str, str]
+    child: Child | None = None
+
+    @property
+    def identity(self) -> Identity | None:
+        """What is known of it, if it was ever started."""
+        return read_identity(self.place)
+
+    @property
+    def log(self) -> Path:
+        """What the broker says."""
+        return self.place / "kafka.log"
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process that we started runs."""
+        return self.child is not None and self.child.alive
+
+    def launch(self) -> Identity:
+        """Start the process and return at once; a predecessor of an ended agent is ended first."""
+        self.place.mkdir(parents=True, exist_ok=True)
+        identity = self.identity
+        if identity is not None and is_running(identity):
+            end_session(identity.pid)
+        wanted = () if identity is None else (identity.port, identity.controller)
+        port, controller = free_ports(2, wanted)
+        cluster = identity.cluster if identity is not None else _cluster_id()
+        self._write_properties(port, controller)
+        if identity is None or not (self.place / "data" / "meta.properties").exists():
+            self._format(cluster)
+        command = [str(self.java.program), f"-Xmx{HEAP}", "-XX:+UseSerialGC", *self._class_path]
+        self.child = Child.start(
+            leashed([*command, "kafka.Kafka", str(self._properties)]), self.log, environment=_env()
+        )
+        pid = self.child.pid
+        return self._remember(Identity(cluster, port, controller, pid, started_at(pid)))
+
+    def end(self) -> None:
+        """End the process; its data stays."""
+        if self.child is not None:
+            self.child.end(GRACE_SECONDS)
+            self.child = None
+
+    @property
+    def _properties(self) -> Path:
+        return self.place / "server.properties"
+
+    @property
+    def _class_path(self) -> list[str]:
+        return [
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+            "-Dorg.slf4j.simpleLogger.showDateTime=true",
+            "-cp",
+            f"{self.jars}/*",
+        ]
+
+    def _remember(self, identity: Identity) -> Identity:
+        fresh = self.place / "broker.json.new"
+        fresh.write_text(json.dumps(asdict(identity)), encoding="utf-8")
+        fresh.replace(self.place / "broker.json")
+        return identity
+
+    def _write_properties(self, port: int, controller: int) -> None:
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "listeners": f"CLIENTS://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"CLIENTS://127.0.0.1:{port}",
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "CLIENTS",
+            "listener.security.protocol.map": "CLIENTS:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": str(self.place / "data"),
+            "auto.create.topics.enable": "false",
+            "offsets.topic.replication.factor": "1",
+            "offsets.topic.num.partitions": "4",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "transaction.state.log.num.partitions": "4",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            # A killed broker is let in again only when its former session is over.
+            "broker.session.timeout.ms": "3000",
+            "broker.heartbeat.interval.ms": "500",
+            "group.initial.rebalance.delay.ms": "0",
+            "num.recovery.threads.per.data.dir": "2",
+            **self.settings,
+        }
+        text = "".join(f"{name}={value}\n" for name, value in settings.items())
+        self._properties.write_text(text, encoding="utf-8")
+        self._properties.chmod(0o600)
+
+    def _format(self, cluster: str) -> None:
+        command = [str(self.java.program), *self._class_path, "kafka.tools.StorageTool"]
+        command += ["format", "-t", cluster, "-c", str(self._properties), "--ignore-formatted"]
+        child = Child.start(command, self.log, environment=_env())
+        if child.process.wait(120) != 0:
+            raise OperationFailed(
+                "broker-not-formatted",
+                f"Kafka could not prepare {self.place / 'data'}",
+                f"see {self.log}",
+            )
+
+
+def read_identity(place: Path) -> Identity | None:
+    """Return what a folder tells of the broker that keeps its data there, if there is one."""
+    try:
+        return Identity(**json.loads((place / "broker.json").read_text("utf-8")))
+    except FileNotFoundError:
+        return None
+
+
+def is_running(identity: Identity) -> bool:
+    """Whether the process that was started last still runs."""
+    started = started_at(identity.pid)
+    return started != 0.0 and abs(started - identity.started) < 1
+
+
+def _cluster_id() -> str:
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A", 1)
+
+
+def _env() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}

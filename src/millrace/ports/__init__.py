@@ -1,0 +1,24 @@
+"""What Millrace needs of brokers, logs and engines: small contracts that plug-ins fulfil.
+
+A port has five methods at most. Its docstring says when a method is called, what returning promises
+and what raising promises. Errors are `OperationFailed`, which says whether trying again can help.
+"""
+
+from millrace.ports.broker import Broker, BrokerStatus, StreamStatus
+from millrace.ports.engine import Engine, Fates, JobOrder, JobState, JobStatus, Progress
+from millrace.ports.log import Log, Record, Span
+
+__all__ = [
+    "Broker",
+    "BrokerStatus",
+    "Engine",
+    "Fates",
+    "JobOrder",
+    "JobState",
+    "JobStatus",
+    "Log",
+    "Progress",
+    "Record",
+    "Span",
+    "StreamStatus",
+]

@@ -1,0 +1,120 @@
+"""An engine: what executes jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from millrace.model.job import Job, Mode
+from millrace.model.pipeline import Pipeline
+from millrace.model.status import JobFacts
+
+
+class JobState(StrEnum):
+    """What a job does now, as its engine sees it."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPED = "stopped"
+    ENDED = "ended"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Fates:
+    """The ledger of a job: what became of each record that it read. None is unknown.
+
+    `read` is the sum of the others that are known; `lost_sight` are records that were read while
+    nobody could count their fates (the engine was killed between a commit and its report).
+    """
+
+    read: int = 0
+    used: int = 0
+    filtered: int | None = None
+    malformed: int = 0
+    late: int = 0
+    dropped: int = 0
+    lost_sight: int = 0
+    written: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a job is, as of its last boundary."""
+
+    batch: int = -1
+    #: When the batch ended, in seconds since the epoch.
+    at: float = 0.0
+    #: By stream and partition: the position up to which input is committed.
+    positions: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    rows_per_second: float = 0.0
+    batch_seconds: float = 0.0
+    fates: Fates = field(default_factory=Fates)
+
+
+@dataclass(frozen=True, slots=True)
+class JobOrder:
+    """All that an engine needs to run a job.
+
+    `pipeline` holds the job, its streams with their schemas, and their sites; `brokers` how each
+    site's broker is reached, by the names of its client's settings; `place` is where the job keeps
+    its progress; `code` the folder of the user's modules.
+    """
+
+    pipeline: Pipeline
+    job: Job
+    brokers: Mapping[str, Mapping[str, str]]
+    place: Path
+    code: Path
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    """A job as its engine sees it."""
+
+    state: JobState
+    mode: Mode | None = None
+    reasons: tuple[str, ...] = ()
+    progress: Progress = field(default_factory=Progress)
+    error: str = ""
+    hint: str = ""
+    #: Whether trying again can help.
+    transient: bool = True
+
+
+class Engine(Protocol):
+    """Executes jobs at a site."""
+
+    def examine(self, orders: Sequence[JobOrder]) -> Mapping[str, JobFacts]:
+        """Find out, without starting anything, how the jobs would run.
+
+        Orders come in the direction of the data; a stream without a schema takes the one that its
+        writer among them has. Raises for the first job that can't run, with the way out.
+        """
+        ...
+
+    def start(self, order: JobOrder) -> None:
+        """Run a job from its own progress, or from its beginning where it has none.
+
+        Returning promises that its query runs; a job that runs already is left alone. Raising
+        promises that it does not run.
+        """
+        ...
+
+    def stop(self, job: str, *, drain: bool = False) -> None:
+        """Stop a job so that its successor loses nothing and repeats nothing.
+
+        With `drain` all input up to the ends as of now is committed first.
+        """
+        ...
+
+    def status(self) -> Mapping[str, JobStatus]:
+        """Return what is known of each job that was started; never blocks for long."""
+        ...
+
+    def close(self) -> None:
+        """End the engine and all it runs, as a planned stop of every job."""
+        ...
