@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from millrace.brokers.kafka import ManagedKafka
 from millrace.errors import Diagnostic
+from millrace.machine import Folders, Java, fetch_jars, find_java
+from millrace.machine.process import session_members
 from millrace.spec import Loaded, load
 
 settings.register_profile("millrace", derandomize=True, deadline=None, print_blob=True)
@@ -86,6 +89,42 @@ def loads(write: Callable[..., Path]) -> Callable[..., Loaded]:
         return load(write(text, **others), profile=profile, trace=trace)
 
     return load_text_as_file
+
+
+@pytest.fixture(scope="session")
+def folders() -> Folders:
+    """Return the folders of this user; the cache holds the jars, or gets them."""
+    return Folders.of()
+
+
+@pytest.fixture(scope="session")
+def java(folders: Folders) -> Java:
+    return find_java(folders.cache)
+
+
+@pytest.fixture(scope="session")
+def jars(folders: Folders, java: Java) -> Path:
+    """Return the folder of the jars of a Kafka."""
+    return fetch_jars(["kafka"], java, folders.cache)[0]
+
+
+@pytest.fixture(scope="module")
+def kafka(
+    tmp_path_factory: pytest.TempPathFactory, java: Java, jars: Path
+) -> Iterator[ManagedKafka]:
+    """Run a Kafka for the tests of a module; none of its processes is left."""
+    place = tmp_path_factory.mktemp("kafka")
+    broker = ManagedKafka(place, java, jars)
+    broker.start()
+    pid = broker.status().pid
+    assert pid is not None
+    try:
+        yield broker
+    finally:
+        broker.stop()
+        left = session_members(pid)
+        shutil.rmtree(place)
+        assert left == []
 
 
 def only(loaded: Loaded) -> Diagnostic:

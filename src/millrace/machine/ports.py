@@ -17,8 +17,9 @@ def free_ports(count: int, wanted: tuple[int, ...] = (), host: str = "127.0.0.1"
         for index in range(count):
             taken = stack.enter_context(socket.socket())
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            port = wanted[index] if index < len(wanted) else 0
             try:
-                taken.bind((host, wanted[index] if index < len(wanted) else 0))
+                taken.bind((host, 0 if port in found else port))
             except OSError:
                 taken.bind((host, 0))
             found.append(int(taken.getsockname()[1]))

@@ -8,8 +8,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import psutil
@@ -38,7 +40,8 @@ class Child:
         """Start a program with its output appended to `log`; `keep` are descriptors it gets."""
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as out:
-            process = subprocess.Popen(  # noqa: S603 - argv, no shell
+            started = _starter(os.getpid()).submit(
+                subprocess.Popen,
                 list(command),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
@@ -47,7 +50,7 @@ class Child:
                 start_new_session=True,
                 pass_fds=keep,
             )
-        return cls(process)
+            return cls(started.result())
 
     @property
     def pid(self) -> int:
@@ -67,6 +70,15 @@ class Child:
                 self.process.wait(grace)
         end_session(self.pid)
         self.process.wait(10)
+
+
+@cache
+def _starter(process: int) -> ThreadPoolExecutor:  # noqa: ARG001 - a fork needs one of its own
+    """The thread that starts all children.
+
+    Linux ends a leashed child with the thread that started it: this one lives as long as we do.
+    """
+    return ThreadPoolExecutor(1, thread_name_prefix="starter")
 
 
 def end_session(session: int, limit: float = 10.0) -> None:

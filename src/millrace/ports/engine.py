@@ -104,10 +104,10 @@ class Engine(Protocol):
         """
         ...
 
-    def stop(self, job: str, *, drain: bool = False) -> None:
+    def stop(self, job: str, ends: Mapping[str, Mapping[int, int]] | None = None) -> None:
         """Stop a job so that its successor loses nothing and repeats nothing.
 
-        With `drain` all input up to the ends as of now is committed first.
+        With `ends`, by stream and partition, all input up to there is committed first.
         """
         ...
 

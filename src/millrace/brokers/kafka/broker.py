@@ -8,13 +8,19 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from millrace.brokers.kafka.failures import failure
+from millrace.brokers.kafka.failures import (
+    ANSWER_SECONDS,
+    FINAL,
+    Complaints,
+    failure,
+    metadata,
+)
 from millrace.brokers.kafka.log import KafkaLog
 from millrace.brokers.kafka.server import Server, is_running, read_identity
 from millrace.brokers.kafka.settings import checked, for_java
@@ -22,12 +28,27 @@ from millrace.brokers.kafka.topics import stream_status, topic_settings
 from millrace.errors import OperationFailed
 from millrace.machine import Java
 from millrace.model.stream import Stream
-from millrace.ports import BrokerStatus, StreamStatus
+from millrace.ports import BrokerStatus, Log
 
 LIMIT = 30.0
 UP_SECONDS = 90.0
+STATUS_SECONDS = 5.0
 #: Where a setting of a topic came from: given to the topic itself.
 _DYNAMIC_TOPIC = 1
+#: What a partition says that was just made.
+_NOT_YET = frozenset(
+    {
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._UNKNOWN_TOPIC,
+    }
+)
+#: Topics of Kafka itself.
+_INTERNAL = frozenset(
+    {"__cluster_metadata", "__consumer_offsets", "__share_group_state", "__transaction_state"}
+)
 
 
 class AttachedKafka:
@@ -35,13 +56,14 @@ class AttachedKafka:
 
     def __init__(self, settings: Mapping[str, str], where: str = "broker") -> None:
         self._settings = checked(settings, where)
-        self.log = KafkaLog(self._settings)
+        self.log: Log = KafkaLog(self._settings)
         self._client: AdminClient | None = None
+        self._complaints = Complaints()
 
     def start(self) -> None:
         """Try whether it answers; see the port."""
         try:
-            self._admin().list_topics(timeout=LIMIT)
+            self._topics()
         except KafkaException as error:
             raise failure(error.args[0], self._settings) from error
 
@@ -53,9 +75,16 @@ class AttachedKafka:
         clients = {"librdkafka": self._settings, "java": for_java(self._settings)}
         address = self._settings["bootstrap.servers"]
         try:
-            streams = self._streams(5.0)
+            partitions = self._topics(STATUS_SECONDS)
         except KafkaException:
             return BrokerStatus(up=False, address=address, clients=clients)
+        try:
+            own = self._own_settings(list(partitions), STATUS_SECONDS)
+        except KafkaException:  # it is up, and does not let us see them
+            own = {}
+        streams = {
+            name: stream_status(count, own.get(name, {})) for name, count in partitions.items()
+        }
         return BrokerStatus(up=True, address=address, clients=clients, streams=streams)
 
     def ensure(self, stream: Stream) -> None:
@@ -63,33 +92,41 @@ class AttachedKafka:
         topic, settings = stream.address, topic_settings(stream)
         factor = int(settings.pop("replication.factor", -1))
         try:
-            there = self._streams(LIMIT, [topic]).get(topic)
-            if there is None:
-                new = NewTopic(topic, stream.partitions, factor, config=settings)
-                _done(self._admin().create_topics([new], operation_timeout=LIMIT)[topic])
-                self._wait_for(topic)
-                return
-            self._grow(stream, there.partitions)
-            self._configure(topic, settings)
+            there = self._topics().get(topic)
+            if there is None and self._create(stream, factor, settings):
+                there = stream.partitions
+            else:
+                there = there or self._topics()[topic]
+                _refuse_fewer(stream, there)
+                self._configure(topic, settings)
+                self._grow(stream, there)
+            self._wait_for(topic, stream.partitions)
         except KafkaException as error:
             raise failure(error.args[0], self._settings, topic) from error
 
     def drop(self, stream: Stream) -> None:
         """Remove the stream; see the port."""
+        topic = stream.address
         try:
-            _done(self._admin().delete_topics([stream.address])[stream.address])
+            _done(self._admin().delete_topics([topic])[topic])
+            _until(lambda: topic not in self._topics(), LIMIT, f"topic {topic} did not go")
         except KafkaException as error:
             if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise failure(error.args[0], self._settings, stream.address) from error
+                raise failure(error.args[0], self._settings, topic) from error
+
+    def _create(self, stream: Stream, factor: int, settings: Mapping[str, str]) -> bool:
+        """Create the topic; False if somebody else just did."""
+        new = NewTopic(stream.address, stream.partitions, factor, config=dict(settings))
+        answers = self._admin().create_topics([new], operation_timeout=LIMIT)
+        try:
+            _done(answers[stream.address])
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+            return False
+        return True
 
     def _grow(self, stream: Stream, partitions: int) -> None:
-        if stream.partitions < partitions:
-            raise OperationFailed(
-                "fewer-partitions",
-                f"stream {stream.name} has {partitions} partitions and can't have "
-                f"{stream.partitions}: Kafka never takes partitions away",
-                f"write partitions: {partitions}, or give the stream another topic",
-            )
         if stream.partitions > partitions:
             more = NewPartitions(stream.address, stream.partitions)
             _done(self._admin().create_partitions([more])[stream.address])
@@ -111,13 +148,18 @@ class AttachedKafka:
             resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
             for future in self._admin().incremental_alter_configs([resource]).values():
                 _done(future)
+            _until(
+                lambda: self._own_settings([topic], LIMIT)[topic] == settings,
+                LIMIT,
+                f"the settings of topic {topic} did not change",
+            )
 
-    def _streams(self, limit: float, only: list[str] | None = None) -> dict[str, StreamStatus]:
-        listed = self._admin().list_topics(timeout=limit).topics
-        names = [name for name in listed if only is None or name in only]
-        names = [name for name in names if not name.startswith("__")]
-        own = self._own_settings(names, limit)
-        return {name: stream_status(len(listed[name].partitions), own[name]) for name in names}
+    def _topics(self, limit: float = ANSWER_SECONDS) -> dict[str, int]:
+        """The topics that are not Kafka's own, and how many partitions each has."""
+        listed = metadata(self._admin(), self._complaints, limit=limit).topics
+        return {
+            name: len(topic.partitions) for name, topic in listed.items() if name not in _INTERNAL
+        }
 
     def _own_settings(self, topics: list[str], limit: float) -> dict[str, dict[str, str]]:
         if not topics:
@@ -133,21 +175,27 @@ class AttachedKafka:
             for resource, future in answers.items()
         }
 
-    def _wait_for(self, topic: str) -> None:
-        """Return when the topic's partitions have leaders; creation answers a little before."""
+    def _wait_for(self, topic: str, partitions: int) -> None:
+        """Return when every partition answers; creation does a little before."""
+        asked = {TopicPartition(topic, part): OffsetSpec.latest() for part in range(partitions)}
 
-        def led() -> bool:
-            found = self._admin().list_topics(topic, timeout=LIMIT).topics[topic]
-            return found.error is None and all(
-                part.leader >= 0 for part in found.partitions.values()
-            )
+        def answers() -> bool:
+            try:
+                for future in self._admin().list_offsets(asked).values():
+                    _done(future)
+            except KafkaException as error:
+                if error.args[0].code() not in _NOT_YET:
+                    raise
+                return False
+            return True
 
-        _until(led, LIMIT, f"topic {topic} got no leader")
+        _until(answers, LIMIT, f"topic {topic} got no leader")
 
     def _admin(self) -> AdminClient:
         """The one client; its answers are lost when it goes before they come."""
         if self._client is None:
-            self._client = AdminClient({**self._settings, "log_level": 2})
+            given: dict[str, Any] = {"log_level": 2, "error_cb": self._complaints}
+            self._client = AdminClient({**self._settings, **given})
         return self._client
 
 
@@ -214,22 +262,37 @@ class ManagedKafka(AttachedKafka):
                 transient=True,
             )
         try:
-            listed = self._admin().list_topics(timeout=2.0)
-        except KafkaException:
+            listed = metadata(self._admin(), self._complaints, limit=2.0)
+        except KafkaException as error:
+            if error.args[0].code() in FINAL:
+                raise failure(error.args[0], self._settings) from error
             return False
         identity = self._server.identity
         if identity is not None and listed.cluster_id != identity.cluster:
             raise OperationFailed(
                 "port-taken",
                 f"another Kafka answers at {self._settings['bootstrap.servers']}",
-                "end it, or remove broker.json beside the data so that another port is taken",
+                "try again: another port is taken then",
                 transient=True,
             )
         return bool(listed.brokers)
 
 
+def _refuse_fewer(stream: Stream, partitions: int) -> None:
+    if stream.partitions < partitions:
+        raise OperationFailed(
+            "fewer-partitions",
+            f"stream {stream.name} has {partitions} partitions and can't have "
+            f"{stream.partitions}: Kafka never takes partitions away",
+            f"write partitions: {partitions}, or give the stream another topic",
+        )
+
+
 def _done(future: Future[Any]) -> Any:
-    return future.result(LIMIT)
+    try:
+        return future.result(LIMIT)
+    except TimeoutError as error:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from error
 
 
 def _until(condition: Callable[[], bool], limit: float, otherwise: str) -> None:

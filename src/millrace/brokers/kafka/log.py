@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka import (
@@ -17,7 +18,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from millrace.brokers.kafka.failures import failure
+from millrace.brokers.kafka.failures import Complaints, failure, metadata
+from millrace.brokers.kafka.topics import OVERHEAD
 from millrace.errors import OperationFailed
 from millrace.ports import Record, Span
 
@@ -34,16 +36,8 @@ class KafkaLog:
 
     def write(self, stream: str, records: Iterable[Record]) -> int:
         """Append records; see the port."""
-        producer = Producer(
-            {
-                **self._settings,
-                "enable.idempotence": True,
-                "linger.ms": 5,
-                "message.max.bytes": _LARGEST,
-                "queue.buffering.max.kbytes": 1_048_576,
-                "log_level": 2,
-            }
-        )
+        with self._reader(stream):
+            pass  # the producer would wait half a minute for a topic that is not there
         errors: list[KafkaError] = []
 
         def delivered(error: KafkaError | None, _: Message) -> None:
@@ -51,16 +45,34 @@ class KafkaLog:
                 errors.append(error)
 
         count = 0
-        for record in records:
-            self._produce(producer, stream, record, delivered)
-            count += 1
-            if errors:
-                break
-        left = producer.flush(LIMIT * 4)
+        try:
+            producer = self._producer()
+            for record in records:
+                self._produce(producer, stream, record, delivered)
+                count += 1
+                if errors:
+                    break
+            left = producer.flush(LIMIT * 4)
+        except KafkaException as error:
+            raise failure(error.args[0], self._settings, stream) from error
         if errors or left:
-            error = errors[0] if errors else KafkaError(KafkaError._MSG_TIMED_OUT)
-            raise failure(error, self._settings, stream)
+            first = errors[0] if errors else KafkaError(KafkaError._MSG_TIMED_OUT)
+            raise failure(first, self._settings, stream)
         return count
+
+    def _producer(self) -> Producer:
+        return Producer(
+            {
+                **self._settings,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "message.max.bytes": _LARGEST,
+                # A topic takes batches up to max_record and this; librdkafka splits none.
+                "batch.size": OVERHEAD,
+                "queue.buffering.max.kbytes": 1_048_576,
+                "log_level": 2,
+            }
+        )
 
     @staticmethod
     def _produce(producer: Producer, stream: str, record: Record, delivered: Any) -> None:
@@ -91,30 +103,59 @@ class KafkaLog:
         open_ = {part for part, at in start.items() if until is None or at < until.get(part, 0)}
         if not open_:
             return
-        consumer = self._consumer()
-        try:
+        with self._reader(stream) as (consumer, partitions):
+            if unknown := sorted(set(start) - set(partitions)):
+                raise OperationFailed(
+                    "no-partition",
+                    f"{stream} has no partition {unknown[0]}: it has {len(partitions)}",
+                    "was the topic made again with fewer? ask for its ends",
+                )
             consumer.assign([TopicPartition(stream, part, start[part]) for part in sorted(open_)])
             last = time.monotonic()
             while open_:
-                batch = consumer.consume(1000, timeout=min(wait, 0.2))
-                if not batch and time.monotonic() - last > (wait if until is None else LIMIT):
+                batch = consumer.consume(1, timeout=min(wait, 0.2))
+                batch += consumer.consume(1000, timeout=0)
+                found = [self._record(message, start, until, open_) for message in batch]
+                for record in found:
+                    if record is not None:
+                        yield record
+                if any(found):
+                    last = time.monotonic()
+                elif open_ and time.monotonic() - last > (wait if until is None else LIMIT):
                     if until is None:
                         return
                     raise OperationFailed(
                         "no-answer", f"{stream} was not read to its end in {LIMIT:.0f} s",
                         "is the broker up?", transient=True,
                     )  # fmt: skip
-                last = time.monotonic() if batch else last
-                for message in batch:
-                    if (record := self._record(message, until, open_)) is not None:
-                        yield record
+
+    @contextmanager
+    def _reader(self, stream: str) -> Iterator[tuple[Consumer, list[int]]]:
+        """Give a consumer and the stream's partitions; raises if the stream is not there."""
+        consumer, complaints = None, Complaints()
+        try:
+            consumer = self._consumer(complaints)
+            topic = metadata(consumer, complaints, stream).topics[stream]
+            if topic.error is not None:
+                raise failure(topic.error, self._settings, stream)
+            yield consumer, sorted(topic.partitions)
+        except KafkaException as error:
+            raise failure(error.args[0], self._settings, stream) from error
         finally:
-            consumer.close()
+            if consumer is not None:
+                consumer.close()
 
     def _record(
-        self, message: Message, until: Mapping[int, int] | None, open_: set[int]
+        self,
+        message: Message,
+        start: Mapping[int, int],
+        until: Mapping[int, int] | None,
+        open_: set[int],
     ) -> Record | None:
-        """The record of a message, unless it lies behind the end; notes ends of partitions."""
+        """The record of a message, unless it was not asked for; notes ends of partitions.
+
+        One before its start is seen when the start lies behind the partition's end.
+        """
         error, part = message.error(), message.partition()
         position = message.offset() or 0
         assert part is not None  # noqa: S101 - of an assigned partition
@@ -128,47 +169,28 @@ class KafkaLog:
             open_.discard(part)
             if position >= until.get(part, 0):
                 return None
-        return record_of(message, part, position)
+        return record_of(message, part, position) if position >= start[part] else None
 
     def ends(self, stream: str) -> Mapping[int, Span]:
         """Return what each partition holds; see the port."""
-        consumer = self._consumer()
-        try:
+        with self._reader(stream) as (consumer, partitions):
             return {
                 part: Span(*consumer.get_watermark_offsets(TopicPartition(stream, part), LIMIT))
-                for part in self._partitions(consumer, stream)
+                for part in partitions
             }
-        except KafkaException as error:
-            raise failure(error.args[0], self._settings, stream) from error
-        finally:
-            consumer.close()
 
     def since(self, stream: str, time: int) -> Mapping[int, int]:
         """Return the first positions of a time; see the port."""
-        consumer = self._consumer()
-        try:
-            asked = [
-                TopicPartition(stream, part, time) for part in self._partitions(consumer, stream)
-            ]
-            found = consumer.offsets_for_times(asked, LIMIT)
+        with self._reader(stream) as (consumer, partitions):
+            asked = [TopicPartition(stream, part, time) for part in partitions]
             return {
                 item.partition: item.offset
                 if item.offset not in (OFFSET_END, -1)
                 else consumer.get_watermark_offsets(item, LIMIT)[1]
-                for item in found
+                for item in consumer.offsets_for_times(asked, LIMIT)
             }
-        except KafkaException as error:
-            raise failure(error.args[0], self._settings, stream) from error
-        finally:
-            consumer.close()
 
-    def _partitions(self, consumer: Consumer, stream: str) -> list[int]:
-        topic = consumer.list_topics(stream, LIMIT).topics[stream]
-        if topic.error is not None:
-            raise failure(topic.error, self._settings, stream)
-        return sorted(topic.partitions)
-
-    def _consumer(self) -> Consumer:
+    def _consumer(self, complaints: Complaints) -> Consumer:
         return Consumer(
             {
                 **self._settings,
@@ -181,6 +203,7 @@ class KafkaLog:
                 "receive.message.max.bytes": 2 * _LARGEST,
                 "fetch.max.bytes": _LARGEST,
                 "log_level": 2,
+                "error_cb": complaints,
             }
         )
 

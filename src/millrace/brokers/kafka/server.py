@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import subprocess
 import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -15,8 +16,8 @@ from millrace.machine import Child, Java, end_session, free_ports, leashed
 from millrace.machine.process import started_at
 
 HEAP = "512m"
-#: Once formatted and started a broker is up within seconds, on a busy machine in half a minute.
 GRACE_SECONDS = 6.0
+FORMAT_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +65,10 @@ class Server:
             end_session(identity.pid)
         wanted = () if identity is None else (identity.port, identity.controller)
         port, controller = free_ports(2, wanted)
-        cluster = identity.cluster if identity is not None else _cluster_id()
         self._write_properties(port, controller)
-        if identity is None or not (self.place / "data" / "meta.properties").exists():
+        cluster = self._formatted_cluster()
+        if cluster is None:
+            cluster = _cluster_id()
             self._format(cluster)
         command = [str(self.java.program), f"-Xmx{HEAP}", "-XX:+UseSerialGC", *self._class_path]
         self.child = Child.start(
@@ -126,15 +128,31 @@ class Server:
             "num.recovery.threads.per.data.dir": "2",
             **self.settings,
         }
-        text = "".join(f"{name}={value}\n" for name, value in settings.items())
-        self._properties.write_text(text, encoding="utf-8")
-        self._properties.chmod(0o600)
+        text = "".join(f"{name}={_escaped(value)}\n" for name, value in settings.items())
+        self._properties.unlink(missing_ok=True)
+        self._properties.touch(0o600)  # it may hold passwords
+        self._properties.write_text(text, encoding="ascii")
+
+    def _formatted_cluster(self) -> str | None:
+        """The name that the data has, if it is prepared; it outlives a lost broker.json."""
+        try:
+            text = (self.place / "data" / "meta.properties").read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        pairs = (line.partition("=") for line in text.splitlines())
+        return next((value.strip() for name, _, value in pairs if name == "cluster.id"), None)
 
     def _format(self, cluster: str) -> None:
         command = [str(self.java.program), *self._class_path, "kafka.tools.StorageTool"]
         command += ["format", "-t", cluster, "-c", str(self._properties), "--ignore-formatted"]
-        child = Child.start(command, self.log, environment=_env())
-        if child.process.wait(120) != 0:
+        child = Child.start(leashed(command), self.log, environment=_env())
+        try:
+            code = child.process.wait(FORMAT_SECONDS)
+        except subprocess.TimeoutExpired:
+            code = -1
+        finally:
+            child.end(0)
+        if code != 0:
             raise OperationFailed(
                 "broker-not-formatted",
                 f"Kafka could not prepare {self.place / 'data'}",
@@ -146,7 +164,7 @@ def read_identity(place: Path) -> Identity | None:
     """Return what a folder tells of the broker that keeps its data there, if there is one."""
     try:
         return Identity(**json.loads((place / "broker.json").read_text("utf-8")))
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):  # never started, or cut off by a power failure
         return None
 
 
@@ -161,4 +179,14 @@ def _cluster_id() -> str:
 
 
 def _env() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
+    """The environment without settings of other Kafkas; Java names files by the locale."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
+    return {**kept, "LC_ALL": "C.UTF-8"}
+
+
+def _escaped(value: str) -> str:
+    """A value as Java's properties want it: a backslash begins an escape, letters are ASCII."""
+    plain = value.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n")
+    units = plain.encode("utf-16-be")
+    codes = [int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2)]
+    return "".join(chr(code) if code < 128 else f"\\u{code:04x}" for code in codes)

@@ -8,6 +8,7 @@ is not on the list.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Final
 
 from millrace.errors import OperationFailed, nearest
@@ -19,7 +20,6 @@ _SAME: Final = frozenset(
         "client.id",
         "security.protocol",
         "sasl.mechanism",
-        "ssl.endpoint.identification.algorithm",
         "request.timeout.ms",
         "metadata.max.age.ms",
         "reconnect.backoff.ms",
@@ -32,6 +32,7 @@ _TRANSLATED: Final = frozenset(
     {
         "sasl.username",
         "sasl.password",
+        "ssl.endpoint.identification.algorithm",
         "ssl.ca.location",
         "ssl.certificate.location",
         "ssl.key.location",
@@ -56,14 +57,16 @@ def checked(settings: Mapping[str, str], where: str) -> dict[str, str]:
                 f"{where}: {name!r} is not a setting of Kafka's clients that may be set",
                 f"did you mean {near!r}?" if near else f"known are {', '.join(sorted(ALLOWED))}",
             )
-    mechanism = settings.get("sasl.mechanism")
+    named = {"sasl.mechanism": "PLAIN"} if "sasl.username" in settings else {}
+    full = {**named, **settings}
+    mechanism = full.get("sasl.mechanism")
     if mechanism is not None and mechanism not in _MODULES:
         raise OperationFailed(
             "setting-not-allowed",
             f"{where}: sasl.mechanism {mechanism!r} is not known",
             f"use one of {', '.join(_MODULES)}",
         )
-    return dict(settings)
+    return full
 
 
 def for_java(settings: Mapping[str, str]) -> dict[str, str]:
@@ -75,17 +78,43 @@ def for_java(settings: Mapping[str, str]) -> dict[str, str]:
         java["sasl.jaas.config"] = (
             f"{module} required username={_quoted(user)} password={_quoted(password)};"
         )
+    algorithm = settings.get("ssl.endpoint.identification.algorithm")
+    if algorithm is not None:
+        java["ssl.endpoint.identification.algorithm"] = "" if algorithm == "none" else algorithm
     if "ssl.ca.location" in settings:
         java["ssl.truststore.type"] = "PEM"
         java["ssl.truststore.location"] = settings["ssl.ca.location"]
-    if "ssl.certificate.location" in settings or "ssl.key.location" in settings:
-        java["ssl.keystore.type"] = "PEM"
-        java["ssl.keystore.location"] = settings.get(
-            "ssl.certificate.location", settings.get("ssl.key.location", "")
+    java.update(_own_certificate(settings))
+    return java
+
+
+def _own_certificate(settings: Mapping[str, str]) -> dict[str, str]:
+    """Who we are. Java wants certificate and key in one file, or their texts.
+
+    Two files are read by Java itself when it needs them, so that no key stands in a setting.
+    """
+    certificate = settings.get("ssl.certificate.location")
+    key = settings.get("ssl.key.location", certificate)
+    if certificate is None or key is None:
+        return {}
+    java = {"ssl.keystore.type": "PEM"}
+    if key == certificate:
+        java["ssl.keystore.location"] = certificate
+    else:
+        java["config.providers"] = "folder"
+        java["config.providers.folder.class"] = (
+            "org.apache.kafka.common.config.provider.DirectoryConfigProvider"
         )
+        java["ssl.keystore.certificate.chain"] = _read_by_java(certificate)
+        java["ssl.keystore.key"] = _read_by_java(key)
     if "ssl.key.password" in settings:
         java["ssl.key.password"] = settings["ssl.key.password"]
     return java
+
+
+def _read_by_java(file: str) -> str:
+    path = PurePath(file)
+    return f"${{folder:{path.parent}:{path.name}}}"
 
 
 def _quoted(text: str) -> str:

@@ -47,7 +47,8 @@ def topic_settings(stream: Stream) -> dict[str, str]:
     if stream.max_record is not None:
         settings[MAX_BYTES] = str(stream.max_record.bytes + OVERHEAD)
     if stream.compact:
-        settings[CLEANUP] = "compact"
+        # Kafka removes by age or size only where the policy says delete.
+        settings[CLEANUP] = "compact" if stream.retention is None else "compact,delete"
     for name, value in (stream.options or {}).items():
         if name not in ALLOWED:
             near = nearest(name, ALLOWED)
@@ -72,5 +73,5 @@ def stream_status(partitions: int, settings: Mapping[str, str]) -> StreamStatus:
         number(RETENTION_MS),
         number(RETENTION_BYTES),
         None if most is None else most - OVERHEAD,
-        settings.get(CLEANUP) == "compact",
+        "compact" in settings.get(CLEANUP, "").split(","),
     )

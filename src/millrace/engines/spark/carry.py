@@ -1,0 +1,164 @@
+"""Carries a record's origin through a user's query.
+
+A query such as `SELECT a FROM raw WHERE b > 0` is a chain of projections and filters over its
+input. Such a chain is built again with two more columns: where the record came from, and whether it
+is malformed; filters let malformed rows pass. So one query writes results and dead letters, each
+with its origin, and a successor can tell what is already there. What is no such chain (aggregates,
+joins, DISTINCT, subqueries) loses the origin: the names of the operators say why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from millrace.engines.spark.source import BAD, ORIGIN, Source
+
+#: Operators that only rename what is below them.
+_NAMES_ONLY = frozenset({"SubqueryAlias", "View"})
+_KEEPS_STATE = frozenset(
+    {
+        "Aggregate",
+        "Deduplicate",
+        "DeduplicateWithinWatermark",
+        "Distinct",
+        "FlatMapGroupsInPandasWithState",
+        "FlatMapGroupsWithState",
+        "GlobalLimit",
+        "Join",
+        "TransformWithState",
+        "TransformWithStateInPySpark",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Operators:
+    """What a query is made of, by the names of Spark's logical operators."""
+
+    names: tuple[str, ...]
+    python: bool
+
+    @property
+    def stateful(self) -> bool:
+        """Whether it keeps state between batches."""
+        return any(name in _KEEPS_STATE for name in self.names)
+
+
+class _Lost(Exception):
+    pass
+
+
+def operators(frames: Sequence[DataFrame]) -> Operators:
+    """Return the operators above the inputs; those that parse an input are not the user's."""
+    names: list[str] = []
+    tops = [_analyzed(frame) for frame in frames]
+    pending = list(tops)
+    while pending:
+        node = pending.pop()
+        name = _name(node)
+        if name == "View":
+            continue
+        names.append(name)
+        pending.extend(_children(node))
+    jvm: Any = frames[0].sparkSession._jvm
+    udf = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.PYTHON_UDF()
+    python = any(top.containsPattern(udf) for top in tops)
+    return Operators(tuple(dict.fromkeys(names)), python)
+
+
+def carried(frame: DataFrame, sources: list[Source]) -> DataFrame | None:
+    """Return the query with origin and malformed flag as two more columns, or None."""
+    session = frame.sparkSession
+    chain = _Chain(session, sources)
+    try:
+        plan = chain.rebuilt(_analyzed(frame))
+    except _Lost:
+        return None
+    jvm: Any = session._jvm
+    rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan)
+    return DataFrame(rows, session)
+
+
+class _Chain:
+    """Builds a plan again from its top down to the inputs."""
+
+    def __init__(self, session: SparkSession, sources: list[Source]) -> None:
+        jvm: Any = session._jvm
+        self._logical = jvm.org.apache.spark.sql.catalyst.plans.logical
+        self._expressions = jvm.org.apache.spark.sql.catalyst.expressions
+        self._sequence = jvm.org.apache.spark.api.python.PythonUtils.toSeq
+        self._bases = [_analyzed(source.base) for source in sources]
+        self._used: set[int] = set()
+
+    def rebuilt(self, node: Any) -> Any:
+        """Return the node over a rebuilt child; raises _Lost for what is no chain."""
+        name = _name(node)
+        if name == "Union":
+            children = [self.rebuilt(child) for child in _children(node)]
+            return self._logical.Union(
+                self._sequence(children), node.byName(), node.allowMissingCol()
+            )
+        if (base := self._base_below(node, name)) is not None:
+            return base
+        if name in _NAMES_ONLY:
+            return self.rebuilt(node.child())
+        if name == "Project":
+            below = self.rebuilt(node.child())
+            origin, bad = _attributes(below)
+            return self._logical.Project(node.projectList().appended(origin).appended(bad), below)
+        if name == "Filter":
+            below = self.rebuilt(node.child())
+            passes = self._expressions.Or(_attributes(below)[1], node.condition())
+            return self._logical.Filter(passes, below)
+        raise _Lost
+
+    def _base_below(self, node: Any, name: str) -> Any:
+        """The input itself, where the node is the view of one: each input once."""
+        if name not in ("View", "Project"):
+            return None
+        found = _below(
+            node.child() if name == "View" else node, "Project", "Filter", "CollectMetrics"
+        )
+        for index, base in enumerate(self._bases):
+            if found is not None and found.fastEquals(base):
+                if index in self._used:  # Spark's real-time mode refuses a source twice
+                    raise _Lost
+                self._used.add(index)
+                return base
+        return None
+
+
+def _below(node: Any, *names: str) -> Any:
+    """What is below a chain of operators of these names; None where they are others."""
+    for name in names:
+        if _name(node) != name:
+            return None
+        node = node.child()
+    return node
+
+
+def _attributes(node: Any) -> tuple[Any, Any]:
+    """The two columns that travel, which are always the last ones."""
+    output = node.output()
+    count = output.size()
+    origin, bad = output.apply(count - 2), output.apply(count - 1)
+    if (origin.name(), bad.name()) != (ORIGIN, BAD):
+        raise _Lost
+    return origin, bad
+
+
+def _analyzed(frame: DataFrame) -> Any:
+    return frame._jdf.queryExecution().analyzed()
+
+
+def _name(node: Any) -> str:
+    return str(node.nodeName())
+
+
+def _children(node: Any) -> list[Any]:
+    children = node.children()
+    return [children.apply(index) for index in range(children.size())]

@@ -1,0 +1,226 @@
+"""The jobs of a driver: examined, started, stopped, listed, described."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from threading import Lock
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from millrace.engines.spark.compile import Compiled, compiled
+from millrace.engines.spark.errors import run_failure
+from millrace.engines.spark.formats import Schema
+from millrace.engines.spark.mode import Choice, QueryFacts, choose
+from millrace.engines.spark.query import DRAIN_SECONDS, Query, one_broker, start_query, wait_for
+from millrace.engines.spark.session import DriverSettings, job_session
+from millrace.engines.spark.source import READER
+from millrace.errors import OperationFailed
+from millrace.model.job import Mode
+from millrace.ports import JobOrder, JobState
+
+Tell = Callable[[dict[str, Any]], object]
+
+
+class Jobs:
+    """What runs in this driver. Every method may be called from any thread."""
+
+    def __init__(self, session: SparkSession, settings: DriverSettings, tell: Tell) -> None:
+        self._session = session
+        self._settings = settings
+        self._tell = tell
+        self._queries: dict[str, Query] = {}
+        self._lock = Lock()
+
+    def examine(self, orders: list[JobOrder]) -> dict[str, Any]:
+        """Return how each job would run; streams without a schema take their writer's."""
+        known: dict[str, Schema] = {}
+        found = {}
+        for order in orders:
+            query, choice = self._compiled(order, known)
+            known |= query.schemas
+            found[order.job.name] = {
+                "mode": choice.mode.value,
+                "reasons": list(choice.reasons),
+                "schemas": {name: dict(schema) for name, schema in query.schemas.items()},
+                "operators": list(query.operators.names),
+                "stateful": query.operators.stateful,
+                "carries": query.carries,
+            }
+        return found
+
+    def start(self, order: JobOrder) -> dict[str, Any]:
+        """Start a job; one that runs already is left alone."""
+        name = order.job.name
+        with self._lock:
+            running = self._queries.get(name)
+        if running is not None and running.stream.isActive:
+            return {"mode": running.mode.value}
+        session = job_session(self._session, order.job, READER)
+        query, choice = self._compiled(order, {}, session)
+        session.streams.addListener(_Listener(self, name))
+        started = start_query(session, query, choice.mode)
+        with self._lock:
+            self._queries[name] = started
+        self._told(name, JobState.RUNNING, mode=choice.mode, reasons=choice.reasons)
+        return {
+            "mode": choice.mode.value,
+            "reasons": list(choice.reasons),
+            "there": started.resumed,
+        }
+
+    def _compiled(
+        self, order: JobOrder, known: Mapping[str, Schema], session: SparkSession | None = None
+    ) -> tuple[Compiled, Choice]:
+        own = session or job_session(self._session, order.job, READER)
+        query = compiled(own, order, known)
+        parts = sum(order.pipeline.streams[name].partitions for name in order.job.reads)
+        facts = QueryFacts(
+            query.operators.names,
+            query.operators.python,
+            query.operators.stateful,
+            query.carries,
+            query.letters,
+            one_broker(query),
+            parts,
+            self._settings.slots,
+        )
+        return query, choose(order.job, facts)
+
+    def stop(self, name: str, ends: Mapping[str, Mapping[str, int]] | None) -> dict[str, Any]:
+        """Stop a job; with `ends` all input up to there is committed first."""
+        with self._lock:
+            query = self._queries.get(name)
+        if query is None:
+            return {}
+        if ends is not None:
+            self._drain(query, {s: {int(p): at for p, at in ps.items()} for s, ps in ends.items()})
+        query.stop()
+        with self._lock:
+            self._queries.pop(name, None)
+        self._told(name, JobState.STOPPED)
+        return {"progress": asdict(query.ledger.progress)}
+
+    def _drain(self, query: Query, ends: Mapping[str, Mapping[int, int]]) -> None:
+        """Let a job commit all up to some ends; a real-time one goes on in drain mode for that."""
+        if query.drained(ends):
+            return
+        name = query.compiled.order.job.name
+        if query.mode is not Mode.REAL_TIME:
+            wait_for(
+                lambda: query.drained(ends) or not query.stream.isActive,
+                DRAIN_SECONDS,
+                f"job {name} was not drained",
+            )
+            return
+        query.stop()
+        session = job_session(self._session, query.compiled.order.job, READER)
+        again, _ = self._compiled(query.compiled.order, {}, session)
+        last = start_query(session, again, Mode.DRAIN)
+        if not last.stream.awaitTermination(int(DRAIN_SECONDS)):
+            raise OperationFailed("too-slow", f"job {name} was not drained in {DRAIN_SECONDS} s")
+        for progress in last.stream.recentProgress:
+            query.ledger.add(_document(progress), time.time())
+
+    def describe(self, name: str) -> dict[str, Any]:
+        """Return what is known of a job, Spark's own plan of it included."""
+        with self._lock:
+            query = self._queries.get(name)
+        if query is None:
+            raise OperationFailed("no-job", f"job {name} does not run in this driver")
+        return {
+            "mode": query.mode.value,
+            "operators": list(query.compiled.operators.names),
+            "progress": asdict(query.ledger.progress),
+            "status": dict(query.stream.status),
+        }
+
+    def names(self) -> list[str]:
+        """Return the names of the jobs that run."""
+        with self._lock:
+            return [name for name, query in self._queries.items() if query.stream.isActive]
+
+    def progressed(self, name: str, event: dict[str, Any]) -> None:
+        """A query reports a batch."""
+        with self._lock:
+            query = self._queries.get(name)
+        if query is not None:
+            progress = query.ledger.add(event, time.time())
+            self._tell({"event": "progress", "job": name, "progress": asdict(progress)})
+
+    def terminated(self, name: str, error: str | None) -> None:
+        """A query ended; by itself or by an error, unless a stop was ordered."""
+        with self._lock:
+            query = self._queries.get(name)
+            if query is None or query.gate.closed.is_set():
+                return
+            self._queries.pop(name, None)
+        if error is None:
+            self._told(name, JobState.ENDED)
+            return
+        failed = run_failure(name, error)
+        self._told(name, JobState.FAILED, failure=failed)
+
+    def _told(
+        self,
+        name: str,
+        state: JobState,
+        *,
+        mode: Mode | None = None,
+        reasons: tuple[str, ...] = (),
+        failure: OperationFailed | None = None,
+    ) -> None:
+        message: dict[str, Any] = {"event": "job", "job": name, "state": state.value}
+        if mode is not None:
+            message |= {"mode": mode.value, "reasons": list(reasons)}
+        if failure is not None:
+            message |= failure_document(failure)
+        self._tell(message)
+
+
+def failure_document(failure: OperationFailed) -> dict[str, Any]:
+    """Return a failure as it travels."""
+    return {
+        "code": failure.code,
+        "error": failure.message,
+        "hint": failure.hint,
+        "transient": failure.transient,
+    }
+
+
+def _document(progress: Any) -> dict[str, Any]:
+    import json  # noqa: PLC0415
+
+    found = progress.json if hasattr(progress, "json") else progress
+    document: dict[str, Any] = json.loads(found) if isinstance(found, str) else dict(found)
+    return document
+
+
+class _Listener(StreamingQueryListener):
+    """Hears of one job's query: each job has a session, each session its own listeners."""
+
+    def __init__(self, jobs: Jobs, name: str) -> None:
+        self._jobs = jobs
+        self._name = name
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
+        """Nothing to do: the start is known."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
+        """Pass a batch on."""
+        self._jobs.progressed(self._name, _document(event.progress))
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - Spark's name
+        """Nothing to do."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
+        """Pass the end on."""
+        self._jobs.terminated(self._name, event.exception)

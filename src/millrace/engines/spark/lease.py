@@ -1,0 +1,72 @@
+"""One driver per place: a lease with a generation; a predecessor is proven gone first."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from millrace.errors import OperationFailed
+from millrace.machine import end_session
+from millrace.machine.process import session_members, started_at
+
+_FILE = "lease.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Who may write the checkpoints below a place. Each holder's generation is higher."""
+
+    generation: int
+    host: str
+    #: The driver's process, whose session holds its virtual machine and workers too.
+    pid: int
+    started: float
+
+
+def holder(place: Path) -> Lease | None:
+    """Return the lease of a place, if there ever was one."""
+    try:
+        return Lease(**json.loads((place / _FILE).read_text("utf-8")))
+    except FileNotFoundError:
+        return None
+
+
+def clear(place: Path) -> int:
+    """End what is left of the last holder and return the generation of the next.
+
+    Every process of its session is ended, and this returns only when none is left. A holder on
+    another host can't be ended from here.
+    """
+    last = holder(place)
+    if last is None:
+        return 1
+    if last.host != socket.gethostname():
+        raise OperationFailed(
+            "leased-elsewhere",
+            f"the checkpoints in {place} belong to a driver on {last.host}",
+            f"stop it there first; if that host is gone for ever, remove {place / _FILE}",
+        )
+    known = started_at(last.pid)
+    reused = known != 0.0 and abs(known - last.started) > 1
+    if not reused and session_members(last.pid):
+        end_session(last.pid)
+    return last.generation + 1
+
+
+def take(place: Path, generation: int) -> Lease:
+    """Write this process into the lease; it must lead a session of its own."""
+    pid = os.getpid()
+    lease = Lease(generation, socket.gethostname(), pid, started_at(pid))
+    place.mkdir(parents=True, exist_ok=True)
+    fresh = place / f"{_FILE}.{pid}"
+    fresh.write_text(json.dumps(asdict(lease)), encoding="utf-8")
+    fresh.replace(place / _FILE)
+    return lease
+
+
+def held(place: Path, lease: Lease) -> bool:
+    """Whether nobody took the lease over since."""
+    return holder(place) == lease

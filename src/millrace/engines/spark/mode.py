@@ -1,0 +1,117 @@
+"""Which mode a job runs in, and why; decided from facts, without Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from millrace.errors import OperationFailed
+from millrace.model.job import Emit, Job, Mode, Order
+from millrace.model.stream import Promise
+
+#: The shortest real-time batch that Spark allows.
+LEAST_BATCH_SECONDS = 5
+#: Logical operators whose physical ones are on Spark's list for real-time mode.
+_ALLOWED = frozenset(
+    {
+        "Aggregate",
+        "CollectMetrics",
+        "Deduplicate",
+        "EventTimeWatermark",
+        "Expand",
+        "Filter",
+        "Generate",
+        "LocalRelation",
+        "Project",
+        "StreamingRelationV2",
+        "SubqueryAlias",
+        "Union",
+        "View",
+    }
+)
+_WORDS = {
+    "Deduplicate": "removing duplicates",
+    "Distinct": "DISTINCT",
+    "GlobalLimit": "LIMIT",
+    "Join": "a join",
+    "LocalLimit": "LIMIT",
+    "MapInArrow": "a Python function over batches",
+    "MapInPandas": "a Python function over batches",
+    "PythonMapInArrow": "a Python function over batches",
+    "Sort": "ORDER BY",
+    "Window": "a window function (OVER)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class QueryFacts:
+    """What matters of a job's query for its mode."""
+
+    operators: tuple[str, ...]
+    python: bool
+    stateful: bool
+    #: Whether each result knows the record that it came from.
+    carries: bool
+    #: Whether malformed records must be written somewhere.
+    letters: bool
+    #: How many brokers the outputs are on.
+    brokers: int
+    #: Task slots it needs in real-time mode, and those that the driver has.
+    slots: int
+    slots_there: int
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The mode, and the reasons for it."""
+
+    mode: Mode
+    reasons: tuple[str, ...]
+
+
+def choose(job: Job, facts: QueryFacts) -> Choice:
+    """Return the mode; raises where the file asks for one that can't be."""
+    against = obstacles(job, facts)
+    if job.mode is Mode.REAL_TIME:
+        if against:
+            raise OperationFailed(
+                "no-real-time",
+                f"job {job.name} can't run in real-time mode: {'; '.join(against)}",
+                "write mode: micro-batch, or mode: auto to let Millrace choose",
+            )
+        return Choice(Mode.REAL_TIME, ("the file asks for it",))
+    if job.mode is not Mode.AUTO:
+        return Choice(job.mode, ("the file asks for it",))
+    if against:
+        return Choice(Mode.MICRO_BATCH, tuple(against))
+    return Choice(Mode.REAL_TIME, ("nothing stands against it",))
+
+
+def obstacles(job: Job, facts: QueryFacts) -> list[str]:
+    """Return why a job can't run in real-time mode; empty if it can."""
+    found = []
+    if job.kind in ("map", "state"):
+        found.append(f"{job.kind}: a Python function would hold records until the batch ends")
+    elif facts.python:
+        found.append("a Python function in the query would hold records until the batch ends")
+    found += [
+        f"{_WORDS.get(name, name)} is not on Spark's list for real-time mode"
+        for name in facts.operators
+        if name not in _ALLOWED and not (name in ("MapInArrow", "PythonMapInArrow") and found)
+    ]
+    if facts.stateful and job.emit is Emit.FINAL:
+        found.append("emit: final gives each result once, when it is final (emit: updates may)")
+    if facts.stateful and facts.letters and not facts.carries:
+        found.append("malformed records of a job with state need a second read of its input")
+    if job.order is Order.PRESERVE:
+        found.append("order: preserve needs batches")
+    if job.promise is Promise.NO_DUPLICATES:
+        found.append("promise: no-duplicates needs batches")
+    if job.interval is not None:
+        found.append(f"interval: {job.interval} asks for batches")
+    if job.checkpoint.every.seconds < LEAST_BATCH_SECONDS:
+        found.append(f"checkpoint.every is below {LEAST_BATCH_SECONDS} s, Spark's least")
+    if facts.brokers > 1:
+        found.append("its outputs are on several brokers")
+    if facts.slots > facts.slots_there:
+        found.append(f"it needs {facts.slots} task slots and the driver has {facts.slots_there}")
+    return found

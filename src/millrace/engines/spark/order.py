@@ -1,0 +1,64 @@
+"""A job's order as it travels from the agent to the driver."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from millrace.model.pipeline import Pipeline
+from millrace.model.stream import Stream
+from millrace.ports import JobOrder
+from millrace.spec import FileFormat, load_text
+from millrace.wire import pipeline_document
+
+
+def order_document(order: JobOrder) -> dict[str, Any]:
+    """Return the order as plain data; the pipeline is cut down to what the job touches."""
+    return {
+        "pipeline": pipeline_document(part_of(order.pipeline, order.job.name)),
+        "job": order.job.name,
+        "brokers": {site: dict(settings) for site, settings in order.brokers.items()},
+        "place": str(order.place),
+        "code": str(order.code),
+    }
+
+
+def read_order(document: dict[str, Any]) -> JobOrder:
+    """Return the order of a document."""
+    text = json.dumps(document["pipeline"])
+    pipeline = load_text(text, "order", file_format=FileFormat.NATIVE).required()
+    return JobOrder(
+        pipeline,
+        pipeline.jobs[document["job"]],
+        document["brokers"],
+        Path(document["place"]),
+        Path(document["code"]),
+    )
+
+
+def part_of(pipeline: Pipeline, job: str) -> Pipeline:
+    """Return the pipeline of one job: it, its streams, their dead letters and their sites."""
+    found = pipeline.jobs[job]
+    names = dict.fromkeys((*found.reads, *found.writes))
+    for stream in [pipeline.streams[name] for name in names]:
+        if stream.dead_letters is not None:
+            names[stream.dead_letters] = None
+    streams = {name: _alone(pipeline.streams[name]) for name in names}
+    sites = {stream.site or "" for stream in streams.values()} | {found.site or ""}
+    return Pipeline(
+        pipeline.name,
+        sites={
+            name: replace(site, pilot=None)
+            for name, site in pipeline.sites.items()
+            if name in sites
+        },
+        streams=streams,
+        jobs={job: found},
+    )
+
+
+def _alone(stream: Stream) -> Stream:
+    """A stream without the rates that only make sense among all of its users."""
+    return replace(stream, rate=None)

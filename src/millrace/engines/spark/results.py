@@ -1,0 +1,97 @@
+"""What a job's code makes of its inputs: a frame for each output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
+
+from millrace.engines.spark.code import load_function
+from millrace.engines.spark.source import Source
+from millrace.errors import OperationFailed
+from millrace.model.job import Job
+from millrace.model.quantity import Duration
+from millrace.model.window import Late, Window
+from millrace.ports import JobOrder
+
+#: The column that a window adds: a struct of start and end.
+WINDOW = "window"
+
+
+def results(
+    session: SparkSession, order: JobOrder, sources: Sequence[Source]
+) -> dict[str, DataFrame]:
+    """Return the frame for each output; the only result of a job goes to all of them."""
+    job = order.job
+    views = {
+        source.input.alias or source.input.stream: _windowed(source, job) for source in sources
+    }
+    if job.sql is not None:
+        for name, view in views.items():
+            view.createOrReplaceTempView(f"`{name}`")
+        made: Any = session.sql(job.sql)
+    elif job.python is not None:
+        made = load_function(job.python, order.code, job.name)(*views.values())
+    else:
+        raise OperationFailed("not-yet", f"job {job.name}: {job.kind} jobs can't be run yet",
+                              "use sql, python or map")  # fmt: skip
+    return _by_output(job, made)
+
+
+def _by_output(job: Job, made: Any) -> dict[str, DataFrame]:
+    names = {(port.alias or port.stream): port.stream for port in job.outputs}
+    if isinstance(made, DataFrame):
+        return dict.fromkeys(names.values(), made)
+    if isinstance(made, tuple) and len(made) == len(names):
+        made = dict(zip(names, made, strict=True))
+    if not isinstance(made, Mapping) or not all(isinstance(f, DataFrame) for f in made.values()):
+        raise OperationFailed(
+            "no-frame",
+            f"job {job.name}: its function returned {type(made).__name__}, no DataFrame",
+            "return a DataFrame, or a dict of one for each output",
+        )
+    if set(made) != set(names):
+        raise OperationFailed(
+            "other-outputs",
+            f"job {job.name}: its function returned {', '.join(sorted(made))} "
+            f"and its outputs are {', '.join(sorted(names))}",
+            "return a frame for each output, under its name",
+        )
+    return {names[name]: made[name] for name in names}
+
+
+def _windowed(source: Source, job: Job) -> DataFrame:
+    """The input with its watermark, and the window that each record is in, as a column."""
+    view, window = source.view(), job.window
+    if window is None:
+        return view
+    if window.kind != "timestamp" or window.late is Late.KEEP:
+        raise OperationFailed(
+            "not-yet",
+            f"job {job.name}: windows by count or by the wall clock, and kept late records, "
+            "can't be run yet",
+            "give the window a column of the record's time (by: at) and late: count",
+        )
+    if window.by not in source.schema:
+        raise OperationFailed(
+            "no-column",
+            f"job {job.name}: its window is by {window.by!r}, and {source.stream.name} has "
+            f"{', '.join(source.schema)}",
+            "name a timestamp column of the stream's schema",
+        )
+    late = _interval(window.lateness) if window.lateness is not None else "0 seconds"
+    marked = view.withWatermark(str(window.by), late)
+    return marked.withColumn(WINDOW, _window(window))
+
+
+def _window(window: Window) -> Any:
+    if window.gap is not None:
+        return F.session_window(str(window.by), _interval(window.gap))
+    slide = _interval(window.every) if isinstance(window.every, Duration) else None
+    return F.window(str(window.by), _interval(window.of), slide)
+
+
+def _interval(length: Any) -> str:
+    return f"{length.nanoseconds // 1000} microseconds"

@@ -1,0 +1,156 @@
+"""The Spark session of a driver, and one of its own for each job."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from millrace.errors import OperationFailed, nearest
+from millrace.model.job import Job
+
+#: Threads of a local master are made on demand, so adding a job never restarts others.
+LOCAL_SLOTS = 512
+LOOPBACK = "127.0.0.1"
+#: Settings that a site's engine may give by Spark's own names.
+DRIVER_SETTINGS = frozenset(
+    {
+        "spark.cores.max",
+        "spark.default.parallelism",
+        "spark.driver.bindAddress",
+        "spark.driver.cores",
+        "spark.driver.host",
+        "spark.driver.memory",
+        "spark.driver.memoryOverhead",
+        "spark.driver.port",
+        "spark.executor.cores",
+        "spark.executor.instances",
+        "spark.executor.memory",
+        "spark.kubernetes.container.image",
+        "spark.kubernetes.namespace",
+        "spark.locality.wait",
+        "spark.network.timeout",
+        "spark.python.worker.memory",
+        "spark.scheduler.mode",
+        "spark.sql.shuffle.partitions",
+        "spark.task.maxFailures",
+        "spark.yarn.queue",
+    }
+)
+#: Beginnings of settings that a job may give; what names classes or files is not among them.
+JOB_SETTINGS = (
+    "spark.sql.adaptive.", "spark.sql.ansi.", "spark.sql.execution.arrow.",
+    "spark.sql.legacy.timeParserPolicy", "spark.sql.session.timeZone",
+    "spark.sql.shuffle.partitions", "spark.sql.streaming.minBatchesToRetain",
+    "spark.sql.streaming.noDataMicroBatches.enabled",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class DriverSettings:
+    """What a driver is started with."""
+
+    place: Path
+    jars: tuple[Path, ...]
+    master: str | None = None
+    options: Mapping[str, str] | None = None
+
+    @property
+    def local(self) -> bool:
+        """Whether its tasks run in the driver itself."""
+        return self.master is None or self.master.startswith("local")
+
+    @property
+    def slots(self) -> int:
+        """How many tasks may run at once, as far as that is known before the start."""
+        return LOCAL_SLOTS if self.master is None else 10**6
+
+
+def start_session(settings: DriverSettings) -> SparkSession:
+    """Start Spark; raises with the way out where it does not come up."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # The address of Spark's own page; the driver's is set apart below.
+    os.environ["SPARK_LOCAL_IP"] = LOOPBACK
+    builder = SparkSession.Builder().master(settings.master or f"local[{LOCAL_SLOTS}]")
+    for name, value in {**_defaults(settings), **_checked(settings.options or {})}.items():
+        builder = builder.config(name, value)
+    try:
+        session = builder.getOrCreate()
+    except Exception as error:
+        raise OperationFailed(
+            "no-spark",
+            f"Spark did not start: {str(error).strip().splitlines()[0]}",
+            f"see the driver's log in {settings.place}; is the master's address right?",
+            transient=True,
+        ) from error
+    session.sparkContext.setLogLevel("WARN")
+    return session
+
+
+def _defaults(settings: DriverSettings) -> dict[str, str]:
+    found = {
+        "spark.app.name": f"millrace-{settings.place.name}",
+        "spark.driver.memory": "1500m",
+        "spark.jars": ",".join(
+            str(jar) for folder in settings.jars for jar in folder.glob("*.jar")
+        ),
+        "spark.local.dir": str(settings.place / "tmp"),
+        "spark.sql.warehouse.dir": str(settings.place / "warehouse"),
+        "spark.ui.port": "0",
+        "spark.ui.showConsoleProgress": "false",
+        # Pages of Spark show the last of each; what they keep is the driver's memory.
+        "spark.ui.retainedJobs": "50",
+        "spark.ui.retainedStages": "50",
+        "spark.ui.retainedTasks": "500",
+        "spark.sql.ui.retainedExecutions": "20",
+        "spark.sql.streaming.ui.retainedQueries": "20",
+        "spark.sql.streaming.ui.retainedProgressUpdates": "10",
+        "spark.sql.streaming.numRecentProgressUpdates": "3",
+        "spark.default.parallelism": "2",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.stopTimeout": "8s",
+        "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
+        "spark.cleaner.periodicGC.interval": "60min",
+    }
+    if settings.local:
+        found |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+    else:
+        found |= {"spark.driver.bindAddress": "0.0.0.0"}  # noqa: S104 - executors must reach it
+    return found
+
+
+def _checked(options: Mapping[str, str]) -> dict[str, str]:
+    for name in options:
+        if name not in DRIVER_SETTINGS:
+            near = nearest(name, DRIVER_SETTINGS)
+            raise OperationFailed(
+                "setting-not-allowed",
+                f"engine options: {name!r} is not a setting of Spark that may be set",
+                f"did you mean {near!r}?"
+                if near
+                else f"known: {', '.join(sorted(DRIVER_SETTINGS))}",
+            )
+    return dict(options)
+
+
+def job_session(session: SparkSession, job: Job, allowed: frozenset[str]) -> SparkSession:
+    """Return a session for a job alone: its own views and settings, the driver's machine."""
+    own = session.newSession()
+    for name, value in (job.options or {}).items():
+        if name in allowed:
+            continue
+        if not name.startswith(JOB_SETTINGS):
+            raise OperationFailed(
+                "setting-not-allowed",
+                f"job {job.name}: {name!r} is not a setting that a job may give",
+                f"a job may give {', '.join(sorted(allowed))} and {', '.join(JOB_SETTINGS)}...",
+            )
+        own.conf.set(name, str(value).lower() if isinstance(value, bool) else str(value))
+    return own
