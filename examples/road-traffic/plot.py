@@ -40,8 +40,9 @@ def draw(local: Mapping[str, Rows], total: Rows, out: Path) -> None:
         for number, (edge, rows) in enumerate(local.items()):
             _line(axes[row][0], rows, what, edge, COLOURS[number % len(COLOURS)])
         _bars(axes[row][1], total, what)
-        _dress(axes[row][0], label, 6, empty=not any(local.values()))
-        _dress(axes[row][1], label, 4, empty=not total)
+        _dress(axes[row][0], label, empty=not any(local.values()))
+        _dress(axes[row][1], label, empty=not total)
+        _mark_windows(axes[row][1], total)
     axes[0][0].set_title("Each edge: windows of 10 s, every 2 s", fontsize=11)
     axes[0][1].set_title("All sites: windows of 1 min", fontsize=11)
     axes[1][0].set_xlabel("end of the window (UTC)")
@@ -79,7 +80,7 @@ def _bars(axis: Axes, rows: Rows, what: str) -> None:
         axis.margins(y=0.12)
 
 
-def _dress(axis: Axes, label: str, ticks: int, *, empty: bool) -> None:
+def _dress(axis: Axes, label: str, *, empty: bool) -> None:
     axis.set_ylabel(label)
     axis.set_ylim(bottom=0)
     axis.yaxis.set_major_formatter("{x:,.0f}")
@@ -90,8 +91,17 @@ def _dress(axis: Axes, label: str, ticks: int, *, empty: bool) -> None:
         axis.set_xticks([])
         axis.text(0.5, 0.5, "no window has closed", ha="center", transform=axis.transAxes)
         return
-    axis.xaxis.set_major_locator(AutoDateLocator(minticks=2, maxticks=ticks))  # type: ignore[no-untyped-call]
+    axis.xaxis.set_major_locator(AutoDateLocator(minticks=3, maxticks=6))  # type: ignore[no-untyped-call]
     axis.xaxis.set_major_formatter(DateFormatter("%H:%M:%S"))  # type: ignore[no-untyped-call]
+
+
+def _mark_windows(axis: Axes, rows: Rows) -> None:
+    """Put ticks, six at most, where windows begin and where the last one ends."""
+    starts = sorted({_time(row) for row in rows})
+    if starts:
+        edges = [*starts, starts[-1] + GLOBAL_LENGTH]
+        axis.set_xticks(edges[:: -(-len(edges) // 6)])  # type: ignore[arg-type]
+        axis.xaxis.set_major_formatter(DateFormatter("%H:%M"))  # type: ignore[no-untyped-call]
 
 
 def _time(row: Mapping[str, Any]) -> datetime:

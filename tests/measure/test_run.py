@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from millrace.errors import OperationFailed
 from millrace.measure.load import Load
 from millrace.measure.run import run_check
 from millrace.measure.stamp import stamped
-from millrace.ports import Log, Record
+from millrace.ports import Log, Record, Span
 from millrace.testing.faulty_log import FaultyLog, MemoryLog
 
 LOAD = Load(rate=2000, seconds=0.1, keys=10, size=120)
@@ -141,3 +141,45 @@ def test_a_failure_to_write_ends_the_reader_too() -> None:
     with pytest.raises(OperationFailed, match="there is no stream nowhere"):
         run_check(log, "nowhere", log, "out", LOAD, run="run")
     assert threading.active_count() == before
+
+
+class Behind(FaultyLog):
+    """Gives nothing to who follows it, all to who reads up to an end."""
+
+    def read(
+        self,
+        stream: str,
+        start: Mapping[int, int],
+        until: Mapping[int, int] | None = None,
+        wait: float = 1.0,
+    ) -> Iterator[Record]:
+        if until is None:
+            start = {part: span.end + 10**9 for part, span in self.ends(stream).items()}
+            wait = 0.01
+        return super().read(stream, start, until, wait)
+
+
+def test_what_stands_in_the_stream_at_the_end_is_counted_however_slow_the_reader_was() -> None:
+    log = memory()
+    with pipeline(log):
+        found = run_check(log, "in", Behind(log, 0), "out", LOAD, run="run", wait=0.5, settle=0.0)
+    assert found.problems() == []
+
+
+class Growing(FaultyLog):
+    """Has one partition when it is first looked at, and all of them later."""
+
+    looks = 0
+
+    def ends(self, stream: str) -> Mapping[int, Span]:
+        self.looks += 1
+        spans = super().ends(stream)
+        return {0: spans[0]} if self.looks == 1 else spans
+
+
+def test_a_partition_that_is_added_meanwhile_is_read() -> None:
+    log = memory()
+    with pipeline(log):
+        found = run_check(log, "in", Growing(log, 0), "out", LOAD, run="run", wait=20, settle=0.0)
+    assert all(span.end for span in log.ends("out").values())
+    assert found.problems() == []

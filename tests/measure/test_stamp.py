@@ -47,6 +47,12 @@ def test_a_change_of_any_field_is_seen(record: Record, data: st.DataObject) -> N
     assert read_stamp(json.dumps(document).encode()) is None
 
 
+def test_a_letter_that_goes_over_to_the_next_column_is_seen() -> None:
+    document = json.loads(stamped("run", 0, 0, "key", 0, 200).value or b"")
+    document |= {"run": "ru", "key": "nkey"}
+    assert read_stamp(json.dumps(document).encode()) is None
+
+
 @given(STAMPS, st.data())
 def test_a_column_that_lacks_or_has_another_type_is_seen(
     record: Record, data: st.DataObject

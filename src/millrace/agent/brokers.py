@@ -22,10 +22,11 @@ def site_place(folders: Folders, pipeline: str, site: str) -> Path:
 def broker_of(site: Site, place: Path, java: Java, jars: Path) -> AttachedKafka:
     """Return the site's broker, not started: attached where it has an address, else managed."""
     broker = _kafka_of(site)
-    options = resolved(broker.options, f"sites.{site.name}.broker.options")
+    where = f"sites.{site.name}.broker.options"
+    options = resolved(broker.options, where)
     if broker.address is not None:
-        return AttachedKafka(_client(broker.address, options), f"sites.{site.name}.broker.options")
-    return ManagedKafka(place / "kafka", java, jars, client=options)
+        return AttachedKafka(_client(broker.address, options), where)
+    return ManagedKafka(place / "kafka", java, jars, client=options, where=where)
 
 
 def log_of(pipeline: Pipeline, stream: Stream, folders: Folders) -> Log:

@@ -38,6 +38,12 @@ def _secret(reference: str, where: str) -> str:
                 f"{where}: {name} can't be read: {error.strerror}",
                 "write the secret into that file (mode 0600)",
             ) from error
+        except UnicodeDecodeError:
+            raise OperationFailed(
+                "no-secret",
+                f"{where}: {name} holds no text in UTF-8",
+                "write the secret into that file as text",
+            ) from None  # the error holds the bytes
     raise OperationFailed(
         "no-secret",
         f"{where}: {reference!r} is kept by a coordinator, and none runs here",

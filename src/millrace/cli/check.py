@@ -11,24 +11,15 @@ import typer
 from rich.text import Text
 
 from millrace.cli.options import OutputOption, ProfileOption
-from millrace.cli.output import Output, fail, loaded_file, required, show, show_json
+from millrace.cli.output import Output, fail, loaded_file, required, show, show_json, time_option
 from millrace.errors import OperationFailed, nearest
 from millrace.measure.load import Load
 from millrace.measure.stamp import SCHEMA
 from millrace.model.pipeline import Pipeline
-from millrace.model.quantity import Duration
 from millrace.model.stream import Format, Stream
 
 if TYPE_CHECKING:
     from millrace.measure.fault import RunReport
-
-
-def _seconds(text: str) -> float:
-    """Read a duration; typer shows what is wrong with one."""
-    duration = Duration.parse(text)
-    if duration is None:
-        raise typer.BadParameter(f"{text!r} is not {Duration.EXPECTED}")
-    return float(duration.seconds)
 
 
 def check(
@@ -37,10 +28,11 @@ def check(
     file: Annotated[str, typer.Option("--file", "-f", help="The pipeline file.")] = "pipeline.yaml",
     rate: Annotated[float, typer.Option(min=0.001, help="Records a second.")] = 2000,
     seconds: Annotated[
-        float, typer.Option("--for", parser=_seconds, metavar="TIME", help="How long to write.")
+        float, typer.Option("--for", parser=time_option, metavar="TIME", help="How long to write.")
     ] = "60s",  # type: ignore[assignment]  # typer parses defaults too
     wait: Annotated[
-        float, typer.Option(parser=_seconds, metavar="TIME", help="How long to wait for the last.")
+        float,
+        typer.Option(parser=time_option, metavar="TIME", help="How long to wait for the last."),
     ] = "60s",  # type: ignore[assignment]
     keys: Annotated[int, typer.Option(min=1, help="How many keys.")] = 100,
     size: Annotated[int, typer.Option(min=0, help="About how many bytes a record has.")] = 200,

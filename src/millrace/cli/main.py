@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from millrace import __version__
-from millrace.cli import convert, graph, plan, validate
+from millrace.cli import check, convert, graph, plan, validate
+from millrace.cli import run as run_module
 
 app = typer.Typer(
     name="millrace",
@@ -23,6 +24,8 @@ app = typer.Typer(
 app.command("validate")(validate.validate)
 app.command("plan")(plan.plan_command)
 app.command("graph")(graph.graph)
+app.command("run")(run_module.run_command)
+app.command("check")(check.check)
 app.command("explain")(validate.explain)
 app.command("schema")(convert.schema_command)
 app.command("import")(convert.import_file)

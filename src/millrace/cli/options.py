@@ -31,3 +31,7 @@ OldProfileOption = Annotated[
 OutOption = Annotated[
     Path | None, typer.Option("--out", help="Write to this file instead of stdout.")
 ]
+HomeOption = Annotated[
+    Path | None,
+    typer.Option("--home", help="Where state is kept; also by MILLRACE_HOME."),
+]

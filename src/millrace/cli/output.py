@@ -16,6 +16,7 @@ from rich.text import Text
 from millrace.cli.views.diagnostics import diagnostics_text
 from millrace.errors import Diagnostic, Location, Problems
 from millrace.model.pipeline import Pipeline
+from millrace.model.quantity import Duration
 from millrace.spec import FileFormat, Loaded, load, load_text
 from millrace.spec.source import MOST_BYTES, decode
 from millrace.wire import diagnostic_document
@@ -136,3 +137,11 @@ def required(loaded: Loaded, output: Output) -> Pipeline:
         show_problems(loaded.diagnostics, [loaded], output)
         raise typer.Exit(1)
     return loaded.pipeline
+
+
+def time_option(text: str) -> float:
+    """Read a duration as seconds; typer shows what is wrong with one."""
+    duration = Duration.parse(text)
+    if duration is None:
+        raise typer.BadParameter(f"{text!r} is not {Duration.EXPECTED}")
+    return float(duration.seconds)

@@ -140,7 +140,12 @@ def test_a_wrong_address_is_told_soon(address: str) -> None:
     assert address in caught.value.message
     assert "host:port" in caught.value.hint
     assert caught.value.transient
-    assert not broker.status().up
+
+
+def test_status_of_one_that_is_away_tells_so() -> None:
+    seen = AttachedKafka({"bootstrap.servers": "127.0.0.1:1"}).status()
+    assert not seen.up
+    assert seen.address == "127.0.0.1:1"
 
 
 def test_a_setting_that_no_client_takes_is_told() -> None:

@@ -17,7 +17,7 @@ from millrace.machine import Java
 from millrace.model.stream import Stream
 from millrace.ports import Record
 
-PASSWORD = 'a"b\\c; d=é'
+PASSWORD = 'a"b\\c; d=é'  # noqa: S105 - of a broker that lives for seconds
 STREAM = Stream(name="guarded")
 KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
 

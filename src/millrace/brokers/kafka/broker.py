@@ -8,8 +8,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
@@ -35,16 +35,6 @@ UP_SECONDS = 90.0
 STATUS_SECONDS = 5.0
 #: Where a setting of a topic came from: given to the topic itself.
 _DYNAMIC_TOPIC = 1
-#: What a partition says that was just made.
-_NOT_YET = frozenset(
-    {
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError._UNKNOWN_TOPIC,
-    }
-)
 #: Topics of Kafka itself.
 _INTERNAL = frozenset(
     {"__cluster_metadata", "__consumer_offsets", "__share_group_state", "__transaction_state"}
@@ -70,9 +60,18 @@ class AttachedKafka:
     def stop(self) -> None:
         """Leave it alone: it is not ours."""
 
+    def clients(self) -> dict[str, dict[str, str]]:
+        """Return how clients connect, by the dialect of their settings."""
+        return {"librdkafka": dict(self._settings), "java": for_java(self._settings)}
+
+    @property
+    def alive(self) -> bool:
+        """Whether nothing is known against it; one that is not ours may be away all the same."""
+        return True
+
     def status(self) -> BrokerStatus:
         """Look at it; see the port."""
-        clients = {"librdkafka": self._settings, "java": for_java(self._settings)}
+        clients = self.clients()
         address = self._settings["bootstrap.servers"]
         try:
             partitions = self._topics(STATUS_SECONDS)
@@ -93,14 +92,15 @@ class AttachedKafka:
         factor = int(settings.pop("replication.factor", -1))
         try:
             there = self._topics().get(topic)
-            if there is None and self._create(stream, factor, settings):
-                there = stream.partitions
-            else:
-                there = there or self._topics()[topic]
+            if there is None and not self._create(stream, factor, settings):
+                self._wait_for(topic, 1)
+                there = self._topics()[topic]
+            if there is not None:
                 _refuse_fewer(stream, there)
                 self._configure(topic, settings)
                 self._grow(stream, there)
-            self._wait_for(topic, stream.partitions)
+            if there != stream.partitions:
+                self._wait_for(topic, stream.partitions)
         except KafkaException as error:
             raise failure(error.args[0], self._settings, topic) from error
 
@@ -176,18 +176,18 @@ class AttachedKafka:
         }
 
     def _wait_for(self, topic: str, partitions: int) -> None:
-        """Return when every partition answers; creation does a little before."""
-        asked = {TopicPartition(topic, part): OffsetSpec.latest() for part in range(partitions)}
+        """Return when every partition answers; creation does a little before.
+
+        A fresh client asks: the one that is kept remembers for long what it knew before.
+        """
 
         def answers() -> bool:
             try:
-                for future in self._admin().list_offsets(asked).values():
-                    _done(future)
-            except KafkaException as error:
-                if error.args[0].code() not in _NOT_YET:
+                return len(self.log.ends(topic)) >= partitions
+            except OperationFailed as error:
+                if error.code not in {"no-leader", "no-stream"}:
                     raise
                 return False
-            return True
 
         _until(answers, LIMIT, f"topic {topic} got no leader")
 
@@ -210,11 +210,12 @@ class ManagedKafka(AttachedKafka):
         *,
         settings: Mapping[str, str] | None = None,
         client: Mapping[str, str] | None = None,
+        where: str = "broker",
     ) -> None:
         self._server = Server(place, java, jars, settings or {})
         identity = self._server.identity
         port = identity.port if identity is not None else 0
-        super().__init__({"bootstrap.servers": f"127.0.0.1:{port}", **(client or {})})
+        super().__init__({"bootstrap.servers": f"127.0.0.1:{port}", **(client or {})}, where)
 
     @staticmethod
     def address_at(place: Path) -> str | None:
@@ -222,6 +223,16 @@ class ManagedKafka(AttachedKafka):
         identity = read_identity(place)
         running = identity is not None and is_running(identity)
         return f"127.0.0.1:{identity.port}" if identity is not None and running else None
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process runs."""
+        return self._server.alive
+
+    @property
+    def pid(self) -> int | None:
+        """Its process, while there is one."""
+        return self._server.child.pid if self._server.child is not None else None
 
     def launch(self) -> None:
         """Begin to start it and return at once, so that other things start meanwhile."""
@@ -249,8 +260,7 @@ class ManagedKafka(AttachedKafka):
         if not self._server.alive:
             return BrokerStatus(up=False, address=self._settings["bootstrap.servers"])
         seen = super().status()
-        pid = self._server.child.pid if self._server.child is not None else None
-        return BrokerStatus(seen.up, seen.address, pid, seen.clients, seen.streams)
+        return BrokerStatus(seen.up, seen.address, self.pid, seen.clients, seen.streams)
 
     def _serves(self) -> bool:
         """Whether the listener answers, and is ours: a stranger has another cluster id."""

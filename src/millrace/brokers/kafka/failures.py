@@ -33,6 +33,13 @@ _NO_RIGHTS = frozenset(
     }
 )
 _NO_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
+_NO_LEADER = frozenset(
+    {
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError._UNKNOWN_PARTITION,
+    }
+)
 _NO_ANSWER = frozenset(
     {
         KafkaError._TRANSPORT,
@@ -131,18 +138,29 @@ def failure(error: KafkaError, settings: Mapping[str, str], stream: str = "") ->
             f"a record is larger than {stream} takes",
             f"give the stream a larger max_record, such as streams.{stream}.max_record: 10 MB",
         )
-    if code in _NO_ANSWER:
-        return OperationFailed(
-            "no-broker",
-            f"no Kafka answers at {address}: {said}",
-            "is the address right (host:port) and the broker up? TLS or SASL need "
-            "security.protocol in the broker's options",
-            transient=True,
-        )
+    if code in _NO_ANSWER or code in _NO_LEADER:
+        return _away(address, said, stream if code in _NO_LEADER else "")
     if code in _REFUSED:
         name, message, hint = _REFUSED[code]
         return OperationFailed(name, f"{message} {address}: {said}", hint)
     return OperationFailed("kafka", f"Kafka at {address}: {said}", transient=error.retriable())
+
+
+def _away(address: str, said: str, stream: str) -> OperationFailed:
+    if stream:
+        return OperationFailed(
+            "no-leader",
+            f"a partition of {stream} is not served by the broker at {address}: {said}",
+            "try again; if it stays so, look at the brokers",
+            transient=True,
+        )
+    return OperationFailed(
+        "no-broker",
+        f"no Kafka answers at {address}: {said}",
+        "is the address right (host:port) and the broker up? TLS or SASL need "
+        "security.protocol in the broker's options",
+        transient=True,
+    )
 
 
 def _no_rights(address: str, user: str, stream: str) -> OperationFailed:

@@ -37,16 +37,23 @@ class Compiled:
 
 
 def compiled(
-    session: SparkSession, order: JobOrder, known: Mapping[str, Schema] | None = None
+    session: SparkSession,
+    order: JobOrder,
+    known: Mapping[str, Schema],
+    *,
+    batches: bool = False,
 ) -> Compiled:
     """Return the query of a job; `known` are schemas of streams as their writers make them.
+
+    With `batches` it is made for batches, whose size has a limit then.
 
     Raises, with the way out, for code that can't be loaded or that Spark does not understand, and
     for results that don't fit the stream they go to.
     """
     job = order.job
     try:
-        sources = [_source(session, order, name, known or {}) for name in range(len(job.inputs))]
+        inputs = range(len(job.inputs))
+        sources = [_source(session, order, place, known, batches=batches) for place in inputs]
         target = _target(order, sources)
         if job.map is not None:
             return _mapped(order, sources, target)
@@ -56,12 +63,18 @@ def compiled(
 
 
 def _source(
-    session: SparkSession, order: JobOrder, place: int, known: Mapping[str, Schema]
+    session: SparkSession,
+    order: JobOrder,
+    place: int,
+    known: Mapping[str, Schema],
+    *,
+    batches: bool,
 ) -> Source:
     input_ = order.job.inputs[place]
     stream = order.pipeline.streams[input_.stream]
     schema = schema_of(stream, known.get(stream.name))
-    records = kafka_reader(session, stream, order.brokers[stream.site or ""], order.job, input_)
+    broker = order.brokers[stream.site or ""]
+    records = kafka_reader(session, stream, broker, order.job, input_, batches=batches)
     letters = stream.dead_letters is not None or order.job.map is not None
     return source_of(input_, stream, schema, records, letters=letters)
 

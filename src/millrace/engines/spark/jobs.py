@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from threading import Lock
 from typing import Any
 
@@ -16,10 +16,12 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from millrace.engines.spark import lease
 from millrace.engines.spark.compile import Compiled, compiled
 from millrace.engines.spark.errors import run_failure
 from millrace.engines.spark.formats import Schema
 from millrace.engines.spark.mode import Choice, QueryFacts, choose
+from millrace.engines.spark.order import same_order
 from millrace.engines.spark.query import DRAIN_SECONDS, Query, one_broker, start_query, wait_for
 from millrace.engines.spark.session import DriverSettings, job_session
 from millrace.engines.spark.source import READER
@@ -30,6 +32,13 @@ from millrace.ports import JobOrder, JobState
 Tell = Callable[[dict[str, Any]], object]
 
 
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    session: SparkSession
+    query: Compiled
+    choice: Choice
+
+
 class Jobs:
     """What runs in this driver. Every method may be called from any thread."""
 
@@ -38,6 +47,7 @@ class Jobs:
         self._settings = settings
         self._tell = tell
         self._queries: dict[str, Query] = {}
+        self._examined: dict[str, _Prepared] = {}
         self._lock = Lock()
 
     def examine(self, orders: list[JobOrder]) -> dict[str, Any]:
@@ -45,8 +55,11 @@ class Jobs:
         known: dict[str, Schema] = {}
         found = {}
         for order in orders:
-            query, choice = self._compiled(order, known)
+            made = self._prepared(order, known)
+            query, choice = made.query, made.choice
             known |= query.schemas
+            with self._lock:
+                self._examined[order.job.name] = made
             found[order.job.name] = {
                 "mode": choice.mode.value,
                 "reasons": list(choice.reasons),
@@ -64,10 +77,14 @@ class Jobs:
             running = self._queries.get(name)
         if running is not None and running.stream.isActive:
             return {"mode": running.mode.value}
-        session = job_session(self._session, order.job, READER)
-        query, choice = self._compiled(order, {}, session)
-        session.streams.addListener(_Listener(self, name))
-        started = start_query(session, query, choice.mode)
+        with self._lock:
+            made = self._examined.pop(name, None)
+        if made is None or not same_order(made.query.order, order):
+            made = self._prepared(order, {})
+        lease.claim(order.place)
+        choice = made.choice
+        made.session.streams.addListener(_Listener(self, name))
+        started = start_query(made.session, made.query, choice.mode)
         with self._lock:
             self._queries[name] = started
         self._told(name, JobState.RUNNING, mode=choice.mode, reasons=choice.reasons)
@@ -77,10 +94,9 @@ class Jobs:
             "there": started.resumed,
         }
 
-    def _compiled(
-        self, order: JobOrder, known: Mapping[str, Schema], session: SparkSession | None = None
-    ) -> tuple[Compiled, Choice]:
-        own = session or job_session(self._session, order.job, READER)
+    def _prepared(self, order: JobOrder, known: Mapping[str, Schema]) -> _Prepared:
+        """A job's query in a session of its own, and the mode that it takes."""
+        own = job_session(self._session, order.job, READER)
         query = compiled(own, order, known)
         parts = sum(order.pipeline.streams[name].partitions for name in order.job.reads)
         facts = QueryFacts(
@@ -93,7 +109,10 @@ class Jobs:
             parts,
             self._settings.slots,
         )
-        return query, choose(order.job, facts)
+        choice = choose(order.job, facts)
+        if choice.mode is not Mode.REAL_TIME:
+            query = compiled(own, order, known, batches=True)
+        return _Prepared(own, query, choice)
 
     def stop(self, name: str, ends: Mapping[str, Mapping[str, int]] | None) -> dict[str, Any]:
         """Stop a job; with `ends` all input up to there is committed first."""
@@ -123,7 +142,7 @@ class Jobs:
             return
         query.stop()
         session = job_session(self._session, query.compiled.order.job, READER)
-        again, _ = self._compiled(query.compiled.order, {}, session)
+        again = compiled(session, query.compiled.order, {}, batches=True)
         last = start_query(session, again, Mode.DRAIN)
         if not last.stream.awaitTermination(int(DRAIN_SECONDS)):
             raise OperationFailed("too-slow", f"job {name} was not drained in {DRAIN_SECONDS} s")

@@ -67,6 +67,17 @@ def take(place: Path, generation: int) -> Lease:
     return lease
 
 
-def held(place: Path, lease: Lease) -> bool:
-    """Whether nobody took the lease over since."""
-    return holder(place) == lease
+def claim(place: Path) -> Lease:
+    """Take the lease of a job's own place; refused while another driver that holds it lives."""
+    last = holder(place)
+    pid = os.getpid()
+    if last is not None and last.host == socket.gethostname() and last.pid != pid:
+        started = started_at(last.pid)
+        if session_members(last.pid) and (started == 0.0 or abs(started - last.started) < 1):
+            raise OperationFailed(
+                "leased",
+                f"another driver (process {last.pid}) writes the checkpoint in {place}",
+                "stop that driver first: two would spoil it",
+                transient=True,
+            )
+    return take(place, last.generation + 1 if last is not None else 1)

@@ -38,6 +38,22 @@ def read_order(document: dict[str, Any]) -> JobOrder:
     )
 
 
+def same_order(one: JobOrder, other: JobOrder) -> bool:
+    """Whether two orders are the same but for schemas that were found out in between."""
+    return (
+        one.job == other.job
+        and dict(one.brokers) == dict(other.brokers)
+        and one.place == other.place
+        and one.code == other.code
+        and _without_schemas(one) == _without_schemas(other)
+    )
+
+
+def _without_schemas(order: JobOrder) -> dict[str, Stream]:
+    part = part_of(order.pipeline, order.job.name)
+    return {name: replace(stream, schema=None) for name, stream in part.streams.items()}
+
+
 def part_of(pipeline: Pipeline, job: str) -> Pipeline:
     """Return the pipeline of one job: it, its streams, their dead letters and their sites."""
     found = pipeline.jobs[job]

@@ -153,14 +153,14 @@ def addressed(rows: DataFrame, target: Target) -> DataFrame:
     )
 
 
-def _chosen(by: Column, values: Mapping[str, Any] | Mapping[int, Any], kind: str) -> Column:
+def _chosen(by: Column, values: Mapping[Any, Any], kind: str) -> Column:
     """The value that belongs to what `by` says; a constant where there is only one."""
     items = list(values.items())
     if not items:
         return F.lit(None).cast(kind)
     found = F.lit(items[-1][1]).cast(kind)
     for name, value in items[:-1]:
-        found = F.when(by == name, F.lit(value).cast(kind)).otherwise(found)
+        found = F.when(by.eqNullSafe(name), F.lit(value).cast(kind)).otherwise(found)
     return found
 
 

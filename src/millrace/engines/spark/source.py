@@ -53,14 +53,21 @@ class Source:
 
 
 def kafka_reader(
-    session: SparkSession, stream: Stream, settings: Mapping[str, str], job: Job, input_: Input
+    session: SparkSession,
+    stream: Stream,
+    settings: Mapping[str, str],
+    job: Job,
+    input_: Input,
+    *,
+    batches: bool,
 ) -> DataFrame:
-    """Return a stream's records as Kafka has them."""
+    """Return a stream's records as Kafka has them; with `batches`, these have a limit."""
     reader = session.readStream.format("kafka").option("subscribe", stream.address)
     client = {**settings, **_sizes(stream.max_record)}
     reader = reader.options(**{f"kafka.{name}": value for name, value in client.items()})
     given = {name: str(value) for name, value in (job.options or {}).items() if name in READER}
-    options = {"maxOffsetsPerTrigger": str(MOST_PER_BATCH), **given}
+    limit = {"maxOffsetsPerTrigger": str(MOST_PER_BATCH)} if batches else {}
+    options = {**limit, **given}
     return reader.options(
         startingOffsets=str(input_.start), includeHeaders="true", **options
     ).load()

@@ -1,0 +1,236 @@
+"""Runs a pipeline on this machine: makes it so, keeps it so, and stops it without loss."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from millrace.agent.backoff import Backoff
+from millrace.agent.brokers import site_place
+from millrace.agent.fleet import Fleet
+from millrace.agent.observe import observed
+from millrace.agent.orders import orders, with_partitions, with_schemas
+from millrace.agent.state import Applied, read_applied, write_applied
+from millrace.brokers.kafka import ManagedKafka
+from millrace.errors import OperationFailed
+from millrace.model.graph import in_order
+from millrace.model.impact import Impact
+from millrace.model.pipeline import Pipeline
+from millrace.model.status import JobFacts
+from millrace.model.step import Action, Kind, Plan
+from millrace.plan import plan
+from millrace.ports import JobOrder, JobState, JobStatus, Span
+
+#: Starts of jobs side by side, as many as a driver takes.
+STARTERS = 8
+_STARTS = (Action.CREATE, Action.CHANGE, Action.MOVE, Action.START)
+Say = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Runner:
+    """A pipeline that runs here. `start`, `tick` and `stop` are called by one thread.
+
+    That thread starts all processes, so that they end with it at the latest.
+    """
+
+    pipeline: Pipeline
+    fleet: Fleet
+    code: Path
+    say: Say
+    facts: Mapping[str, JobFacts] = field(default_factory=dict)
+    plan: Plan = field(default_factory=Plan)
+    _orders: dict[str, JobOrder] = field(default_factory=dict)
+    _backoff: dict[str, Backoff] = field(default_factory=dict)
+    _work: dict[str, Future[None]] = field(default_factory=dict)
+    _given_up: dict[str, str] = field(default_factory=dict)
+    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(STARTERS))
+    restarts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def place(self) -> Path:
+        """The pipeline's folder."""
+        return self.fleet.folders.pipeline(self.pipeline.name)
+
+    def start(self) -> None:
+        """Start brokers and drivers, make the streams, start the jobs; raises what fails first.
+
+        Raising promises that nothing of it is left running.
+        """
+        try:
+            self._start()
+        except BaseException:
+            self.end()
+            raise
+
+    def _start(self) -> None:
+        self.fleet.launch()
+        self.say("starting brokers and Spark")
+        serving = [self._pool.submit(broker.start) for broker in self.fleet.brokers.values()]
+        applied = read_applied(self.place)
+        for future in serving:
+            future.result()
+        places = {
+            name: self._place(name, applied.places.get(name, 1)) for name in self.pipeline.jobs
+        }
+        self._examine(places)
+        statuses = {name: broker.status() for name, broker in self.fleet.brokers.items()}
+        seen = observed(applied.pipeline, self.pipeline, statuses)
+        self.plan = plan(self.pipeline, seen, self.facts)
+        numbers = self._numbers(applied)
+        places = {name: self._place(name, number) for name, number in numbers.items()}
+        self._make_streams()
+        write_applied(self.place, Applied(self.pipeline, numbers))
+        statuses = {name: broker.status() for name, broker in self.fleet.brokers.items()}
+        known = with_partitions(with_schemas(self.pipeline, self.facts), statuses)
+        for order in orders(known, self.fleet.clients(), places, self.code):
+            self._orders[order.job.name] = order
+        self._start_jobs()
+
+    def _examine(self, places: Mapping[str, Path]) -> None:
+        """Ask the engines how the jobs would run; a job that can't is found before any starts."""
+        found: dict[str, JobFacts] = {}
+        self.say(f"examining {len(self.pipeline.jobs)} jobs")
+        known = self.pipeline
+        for name, driver in self.fleet.drivers.items():
+            jobs = [job for job in in_order(known) if self.fleet.driver(job) is driver]
+            driver.wait()
+            found |= driver.examine(orders(known, self.fleet.clients(), places, self.code, jobs))
+            known = with_schemas(self.pipeline, found)
+            self.say(f"driver {name} is up{f': {driver.page}' if driver.page else ''}")
+        self.facts = found
+
+    def _numbers(self, applied: Applied) -> dict[str, int]:
+        """The folder of each job: a new one where its change can't keep the old progress."""
+        numbers = {}
+        steps = {step.name: step for step in self.plan.steps if step.kind is Kind.JOB}
+        for name in self.pipeline.jobs:
+            number, step = applied.places.get(name, 0), steps.get(name)
+            anew = step is not None and step.impact is Impact.REPLACE
+            numbers[name] = number + 1 if anew or number == 0 else number
+            if number == 0 and self._place(name, numbers[name]).exists():
+                shutil.rmtree(self._place(name, numbers[name]))  # of a job that was removed once
+        return numbers
+
+    def _place(self, job: str, number: int) -> Path:
+        site = self.pipeline.jobs[job].site or ""
+        place = site_place(self.fleet.folders, self.pipeline.name, site)
+        return place / "jobs" / job / str(number)
+
+    def _make_streams(self) -> None:
+        steps = [step for step in self.plan.steps if step.kind is Kind.STREAM]
+        kept = [step.name for step in steps if step.action is Action.DELETE]
+        if kept:
+            self.say(f"left on the broker, though no longer in the file: {', '.join(kept)}")
+        made = [step.name for step in steps if step.action is not Action.DELETE]
+        list(self._pool.map(self._ensure, dict.fromkeys(made)))
+
+    def _ensure(self, name: str) -> None:
+        stream = self.pipeline.streams[name]
+        broker = self.fleet.brokers.get(stream.site or "")
+        if broker is None:
+            raise OperationFailed(
+                "no-broker", f"stream {name} is at site {stream.site}, which has no broker",
+                f"write sites.{stream.site}.broker: kafka",
+            )  # fmt: skip
+        broker.ensure(stream)
+
+    def _start_jobs(self) -> None:
+        """Start the jobs as the plan says: readers of new streams before their writers."""
+        steps = [s for s in self.plan.steps if s.kind is Kind.JOB and s.action in _STARTS]
+        wanted = list(dict.fromkeys(step.name for step in steps)) or list(self._orders)
+        wanted += [name for name in self._orders if name not in wanted]
+        started = [self._pool.submit(self._start_job, name) for name in wanted]
+        for future in started:
+            future.result()
+
+    def _start_job(self, name: str) -> None:
+        order = self._orders[name]
+        self.fleet.driver(order.job).start(order)
+        self._backoff.setdefault(name, Backoff()).started(time.monotonic())
+
+    def tick(self) -> None:
+        """Look once and restart what is not as it shall be; returns soon."""
+        now = time.monotonic()
+        for name, broker in self.fleet.brokers.items():
+            if isinstance(broker, ManagedKafka) and not broker.alive:
+                self._again(f"broker {name}", now, broker.launch)
+        for name, driver in self.fleet.drivers.items():
+            if not driver.alive:
+                self._again(f"driver {name}", now, driver.launch)
+        for name, status in self.statuses().items():
+            if status.state is JobState.FAILED:
+                self._restart(name, status, now)
+
+    def _again(self, what: str, now: float, launch: Callable[[], None]) -> None:
+        backoff = self._backoff.setdefault(what, Backoff())
+        if backoff.since or not backoff.failures:
+            backoff.failed(now)
+            self.say(f"{what} ended; starting it again")
+        if backoff.may(now):
+            self.restarts[what] = self.restarts.get(what, 0) + 1
+            launch()
+            backoff.started(now)
+
+    def _restart(self, name: str, status: JobStatus, now: float) -> None:
+        """Start a failed job again, unless it runs on by itself or trying can't help."""
+        pending = self._work.get(name)
+        if pending is not None and not pending.done():
+            return
+        backoff = self._backoff.setdefault(name, Backoff())
+        if not status.transient:
+            if self._given_up.get(name) != status.error:
+                self._given_up[name] = status.error
+                self.say(f"{status.error} ({status.hint or 'correct it and run again'})")
+            return
+        if backoff.since or not backoff.failures:
+            backoff.failed(now)
+            self.say(f"{status.error}{f' ({status.hint})' if status.hint else ''}")
+        if backoff.may(now) and self.fleet.driver(self._orders[name].job).alive:
+            self.restarts[name] = self.restarts.get(name, 0) + 1
+            self._work[name] = self._pool.submit(self._try_job, name)
+
+    def _try_job(self, name: str) -> None:
+        try:
+            self._start_job(name)
+        except OperationFailed as failure:
+            self._backoff[name].failed(time.monotonic())
+            self.say(str(failure))
+
+    def statuses(self) -> dict[str, JobStatus]:
+        """Return what is known of each job, in the file's order."""
+        found: dict[str, JobStatus] = {}
+        for driver in self.fleet.drivers.values():
+            found |= driver.status()
+        unknown = JobStatus(JobState.STARTING)
+        return {name: found.get(name, unknown) for name in self.pipeline.jobs}
+
+    def drain(self) -> None:
+        """Stop every job when it has committed all its input, in the direction of the data."""
+        for job in in_order(self.pipeline):
+            ends = {
+                name: {part: span.end for part, span in self._log_ends(name).items()}
+                for name in job.reads
+            }
+            self.fleet.driver(job).stop(job.name, ends)
+
+    def _log_ends(self, name: str) -> Mapping[int, Span]:
+        stream = self.pipeline.streams[name]
+        return self.fleet.brokers[stream.site or ""].log.ends(stream.address)
+
+    def end(self) -> None:
+        """Stop all jobs as planned and end every process; brokers last, for jobs write to them."""
+        list(self._pool.map(lambda driver: driver.close(), self.fleet.drivers.values()))
+        list(self._pool.map(lambda broker: broker.stop(), self.fleet.brokers.values()))
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def kill(self) -> None:
+        """End every process at once; the next start finds what was written."""
+        for driver in self.fleet.drivers.values():
+            driver.kill()
+        for broker in self.fleet.brokers.values():
+            broker.stop()

@@ -1,0 +1,171 @@
+"""Looks at a running pipeline: lag, rates and latency of each job, as far as they are known."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from millrace.agent.runner import Runner
+from millrace.errors import OperationFailed
+from millrace.measure.hops import hop_times
+from millrace.model.job import Job
+from millrace.ports import JobStatus, Log, Record, Span
+
+SECONDS = 2.0
+#: Streams looked into in one round, and records of each partition.
+_STREAMS, _RECORDS = 8, 100
+#: Latencies kept of each job, the newest.
+_SAMPLES = 500
+ORIGIN_HEADER = "millrace-origin"
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A job as a person or a program sees it; None is unknown."""
+
+    job: str
+    site: str
+    status: JobStatus
+    lag_records: Mapping[str, int] = field(default_factory=dict)
+    lag_seconds: Mapping[str, float] = field(default_factory=dict)
+    p50: float | None = None
+    p99: float | None = None
+    #: Seconds since the ledger was closed last.
+    age: float | None = None
+
+
+class Watch:
+    """Looks again and again in a thread of its own; `views` never waits."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._stop = threading.Event()
+        self._ends: dict[str, Mapping[int, Span]] = {}
+        self._oldest: dict[tuple[str, str], float] = {}
+        #: By job, stream and partition: the position after the last one that was seen in a result.
+        self._reached: dict[str, dict[tuple[str, int], int]] = {}
+        self._latencies: dict[str, deque[float]] = {}
+        written = {name for job in runner.pipeline.jobs.values() for name in job.writes}
+        self._turns = itertools.cycle(sorted(written)) if written else None
+        self._count = min(_STREAMS, len(written))
+        self._thread = threading.Thread(target=self._look, name="watch", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        self._thread.join(10)
+
+    def views(self) -> list[JobView]:
+        """Return all jobs as they were seen last."""
+        now = time.time()
+        return [
+            self._view(self._runner.pipeline.jobs[name], status, now)
+            for name, status in self._runner.statuses().items()
+        ]
+
+    def _view(self, job: Job, status: JobStatus, now: float) -> JobView:
+        lag = self._lag(job, status)
+        old = {
+            name: now - self._oldest[job.name, name] if count else 0.0
+            for name, count in lag.items()
+            if not count or (job.name, name) in self._oldest
+        }
+        times = sorted(self._latencies.get(job.name, ()))
+        return JobView(
+            job.name,
+            job.site or "",
+            status,
+            lag,
+            {name: max(age, 0.0) for name, age in old.items()},
+            times[len(times) // 2] if times else None,
+            times[int(len(times) * 0.99)] if times else None,
+            now - status.progress.at if status.progress.at else None,
+        )
+
+    def _lag(self, job: Job, status: JobStatus) -> dict[str, int]:
+        """How many records are behind the job's position, by stream."""
+        found = {}
+        for name in job.reads:
+            ends = self._ends.get(name)
+            if ends is not None:
+                at = self._positions(job, name, status, ends)
+                found[name] = sum(max(span.end - at[part], 0) for part, span in ends.items())
+        return found
+
+    def _positions(
+        self, job: Job, stream: str, status: JobStatus, ends: Mapping[int, Span]
+    ) -> dict[int, int]:
+        """Up to where a job has read: its last commit, or what its results tell since."""
+        committed = status.progress.positions.get(stream, {})
+        reached = self._reached.get(job.name, {})
+        return {
+            part: max(committed.get(part, span.first), reached.get((stream, part), 0))
+            for part, span in ends.items()
+        }
+
+    def _look(self) -> None:
+        while not self._stop.wait(SECONDS):
+            for look in (self._look_at_results, self._look_at_ends, self._look_at_oldest):
+                try:
+                    look()
+                except OperationFailed:
+                    continue  # the broker is away: what was seen last stays
+
+    def _log(self, stream: str) -> Log:
+        site = self._runner.pipeline.streams[stream].site or ""
+        return self._runner.fleet.brokers[site].log
+
+    def _look_at_ends(self) -> None:
+        streams = self._runner.pipeline.streams
+        for name in {name for job in self._runner.pipeline.jobs.values() for name in job.reads}:
+            self._ends[name] = self._log(name).ends(streams[name].address)
+
+    def _look_at_oldest(self) -> None:
+        """Find when the oldest record was written that a job has not read."""
+        for name, status in self._runner.statuses().items():
+            job = self._runner.pipeline.jobs[name]
+            for stream, count in self._lag(job, status).items():
+                if count and (oldest := self._time_at(job, stream, status)) is not None:
+                    self._oldest[name, stream] = oldest
+                elif not count:
+                    self._oldest.pop((name, stream), None)
+
+    def _time_at(self, job: Job, stream: str, status: JobStatus) -> float | None:
+        ends = self._ends[stream]
+        at = self._positions(job, stream, status, ends)
+        behind = {part: at[part] for part, span in ends.items() if at[part] < span.end}
+        until = {part: position + 1 for part, position in behind.items()}
+        address = self._runner.pipeline.streams[stream].address
+        times = [
+            record.time for record in self._log(stream).read(address, behind, until) if record.time
+        ]
+        return min(times) / 1000 if times else None
+
+    def _look_at_results(self) -> None:
+        """Read the newest results of some streams: how far jobs are, and how long records took."""
+        for name in itertools.islice(self._turns or (), self._count):
+            address, log = self._runner.pipeline.streams[name].address, self._log(name)
+            ends = log.ends(address)
+            start = {part: max(span.first, span.end - _RECORDS) for part, span in ends.items()}
+            for record in log.read(address, start, {p: span.end for p, span in ends.items()}):
+                self._seen(record)
+
+    def _seen(self, record: Record) -> None:
+        origin = (record.header(ORIGIN_HEADER) or b"").decode("utf-8", "replace").split(" ")
+        if len(origin) != 5:  # job, stream, partition, position, index
+            return
+        job = origin[0].partition("/")[2]
+        reached = self._reached.setdefault(job, {})
+        key = (origin[1], int(origin[2]))
+        position = int(origin[3]) + 1
+        new = position > reached.get(key, 0)
+        reached[key] = max(position, reached.get(key, 0))
+        times = hop_times(record)
+        if new and len(times) >= 2:
+            kept = self._latencies.setdefault(job, deque(maxlen=_SAMPLES))
+            kept.append((times[-1] - times[-2]) / 1000)

@@ -1,0 +1,177 @@
+"""`millrace run`."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.progress import Progress as Bar
+
+from millrace.cli.options import FileArgument, FormatOption, HomeOption, OutputOption, ProfileOption
+from millrace.cli.output import Output, fail, loaded_file, required, say, show_json, time_option
+from millrace.errors import OperationFailed
+from millrace.machine import Folders
+from millrace.model.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from millrace.agent.fleet import Told
+    from millrace.agent.runner import Runner
+    from millrace.agent.watch import Watch
+
+_LOOK_SECONDS = 0.5
+
+
+def run_command(
+    file: FileArgument = "pipeline.yaml",
+    profile: ProfileOption = None,
+    file_format: FormatOption = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option("--for", parser=time_option, metavar="TIME", help="Stop after this time."),
+    ] = None,
+    until_drained: Annotated[
+        bool, typer.Option("--until-drained", help="Work off what is there now, then stop.")
+    ] = False,
+    drain: Annotated[
+        bool, typer.Option("--drain", help="At the stop, first work off what is there.")
+    ] = False,
+    output: OutputOption = Output.TEXT,
+    home: HomeOption = None,
+) -> None:
+    """Run a pipeline on this machine until Ctrl-C: brokers, Spark, streams and jobs.
+
+    Nothing needs to be installed or started by hand; jars are fetched once. Ctrl-C stops so that
+    nothing is lost and nothing is repeated, and the next run goes on from there; a second Ctrl-C
+    ends at once. With -o json the last state is printed at the end.
+
+    Example: [bold]millrace run pipeline.yaml --for 60s[/bold]
+    """
+    pipeline = required(loaded_file(file, profile, file_format), output)
+    if not pipeline.jobs:
+        fail(f"{file} has no jobs", "write at least one under jobs:")
+    code = Path(file).absolute().parent if file != "-" else Path.cwd()
+    try:
+        from millrace.agent.state import alone  # noqa: PLC0415 - Spark and Kafka are extras
+
+        folders = Folders.of(home)
+        with alone(folders.pipeline(pipeline.name)):
+            failed = _run(pipeline, folders, code, seconds, output, until_drained, drain)
+    except OperationFailed as failure:
+        fail(failure.message, failure.hint)
+    except ModuleNotFoundError as missing:
+        fail(f"{missing.name} is not installed", "pip install 'millrace[spark,kafka,measure]'")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _run(
+    pipeline: Pipeline,
+    folders: Folders,
+    code: Path,
+    seconds: float | None,
+    output: Output,
+    until_drained: bool,
+    drain: bool,
+) -> bool:
+    """Run it to its end; whether a job had failed for good."""
+    from millrace.agent.fleet import Fleet  # noqa: PLC0415
+    from millrace.agent.runner import Runner  # noqa: PLC0415
+    from millrace.agent.watch import Watch  # noqa: PLC0415
+    from millrace.cli.views.run import views_document  # noqa: PLC0415
+
+    with _fetching() as told, _signals():
+        runner = Runner(pipeline, Fleet.of(pipeline, folders, told), code, say)
+        runner.start()
+        watch = Watch(runner)
+        try:
+            say(f"{pipeline.name} runs: {len(pipeline.jobs)} jobs; Ctrl-C stops it")
+            with _interruptible():
+                if not until_drained:
+                    _watched(runner, watch, seconds, quiet=output is Output.JSON)
+            if until_drained or drain:
+                say("working off what is there")
+                runner.drain()
+            views = watch.views()
+            watch.close()
+            say("stopping; a second Ctrl-C ends at once")
+            runner.end()
+        except KeyboardInterrupt:
+            runner.kill()
+            say("ended at once; the next run finds what was written")
+            raise typer.Exit(130) from None
+    if output is Output.JSON:
+        show_json(views_document(pipeline.name, views))
+    say("stopped; millrace run goes on from here")
+    return any(view.status.error and not view.status.transient for view in views)
+
+
+def _watched(runner: Runner, watch: Watch, seconds: float | None, *, quiet: bool) -> None:
+    """Keep the pipeline running and show it until the time is over or Ctrl-C comes."""
+    from millrace.cli.views.run import jobs_table  # noqa: PLC0415
+
+    until = None if seconds is None else time.monotonic() + seconds
+    console = Console(stderr=True)
+    shown = console.is_terminal and not quiet
+    with (
+        Live(console=console, auto_refresh=False, transient=False) if shown else _nothing() as live
+    ):
+        while until is None or time.monotonic() < until:
+            runner.tick()
+            if live is not None:
+                note = ", ".join(f"{name} restarted {n}x" for name, n in runner.restarts.items())
+                live.update(jobs_table(runner.pipeline.name, watch.views(), note), refresh=True)
+            time.sleep(_LOOK_SECONDS)
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield None
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """The first Ctrl-C only ends the block."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.stderr.write("\n")
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """SIGTERM is taken as Ctrl-C is."""
+
+    def interrupt(_: int, __: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _fetching() -> Iterator[Told | None]:
+    """A bar for the jars, which are fetched once; nothing where nobody looks."""
+    console = Console(stderr=True)
+    with Bar(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(
+            "fetching Kafka and Spark's connector (once)", total=None, visible=False
+        )
+
+        def told(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total, visible=True)
+            if not console.is_terminal and done in (1, total):
+                say(f"fetching jars, once: {done} of {total}")
+
+        yield told
