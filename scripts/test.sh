@@ -3,7 +3,7 @@
 set -eu
 rm -f .coverage .coverage.*
 status=0
-coverage run -m pytest -q -n "$(nproc)" "$@" || status=$?
+coverage run -m pytest -q -n "$(nproc)" --dist loadfile "$@" || status=$?
 coverage combine -q
 coverage report --skip-covered
 python scripts/coverage_floor.py || status=1

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from millrace import __version__
-from millrace.cli import check, convert, graph, plan, validate
+from millrace.cli import check, convert, graph, new, plan, send, tail, validate
 from millrace.cli import run as run_module
 
 app = typer.Typer(
@@ -21,10 +21,13 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("new")(new.new)
 app.command("validate")(validate.validate)
 app.command("plan")(plan.plan_command)
 app.command("graph")(graph.graph)
 app.command("run")(run_module.run_command)
+app.command("send")(send.send)
+app.command("tail")(tail.tail)
 app.command("check")(check.check)
 app.command("explain")(validate.explain)
 app.command("schema")(convert.schema_command)

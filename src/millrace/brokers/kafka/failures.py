@@ -17,7 +17,7 @@ from millrace.errors import OperationFailed
 #: How long a broker may take to answer at all.
 ANSWER_SECONDS = 10.0
 #: How long an address is tried at which nobody listens.
-_REFUSED_SECONDS = 2.0
+_REFUSED_SECONDS = 1.5
 _FIRST_TRY = 0.5
 #: What trying again does not help against.
 FINAL = frozenset(

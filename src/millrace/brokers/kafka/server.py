@@ -143,7 +143,8 @@ class Server:
         return next((value.strip() for name, _, value in pairs if name == "cluster.id"), None)
 
     def _format(self, cluster: str) -> None:
-        command = [str(self.java.program), *self._class_path, "kafka.tools.StorageTool"]
+        quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]  # it runs for a second
+        command = [str(self.java.program), *quick, *self._class_path, "kafka.tools.StorageTool"]
         command += ["format", "-t", cluster, "-c", str(self._properties), "--ignore-formatted"]
         child = Child.start(leashed(command), self.log, environment=_env())
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
@@ -18,6 +18,9 @@ from millrace.engines.spark.sink import Target, letter_rows, plain_rows, routed,
 from millrace.engines.spark.source import Source, kafka_reader, source_of
 from millrace.model.stream import Format, Stream
 from millrace.ports import JobOrder
+
+#: Gives an input's records, with Kafka's columns; takes what `kafka_reader` takes.
+Reader = Callable[..., DataFrame]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +45,12 @@ def compiled(
     known: Mapping[str, Schema],
     *,
     batches: bool = False,
+    reader: Reader = kafka_reader,
 ) -> Compiled:
     """Return the query of a job; `known` are schemas of streams as their writers make them.
 
-    With `batches` it is made for batches, whose size has a limit then.
+    With `batches` it is made for batches, whose size has a limit then. `reader` gives the records
+    of each input.
 
     Raises, with the way out, for code that can't be loaded or that Spark does not understand, and
     for results that don't fit the stream they go to.
@@ -53,7 +58,9 @@ def compiled(
     job = order.job
     try:
         inputs = range(len(job.inputs))
-        sources = [_source(session, order, place, known, batches=batches) for place in inputs]
+        sources = [
+            _source(session, order, place, known, reader, batches=batches) for place in inputs
+        ]
         target = _target(order, sources)
         if job.map is not None:
             return _mapped(order, sources, target)
@@ -67,6 +74,7 @@ def _source(
     order: JobOrder,
     place: int,
     known: Mapping[str, Schema],
+    reader: Reader,
     *,
     batches: bool,
 ) -> Source:
@@ -74,7 +82,7 @@ def _source(
     stream = order.pipeline.streams[input_.stream]
     schema = schema_of(stream, known.get(stream.name))
     broker = order.brokers[stream.site or ""]
-    records = kafka_reader(session, stream, broker, order.job, input_, batches=batches)
+    records = reader(session, stream, broker, order.job, input_, batches=batches)
     letters = stream.dead_letters is not None or order.job.map is not None
     return source_of(input_, stream, schema, records, letters=letters)
 

@@ -85,6 +85,8 @@ class SparkEngine:
         """
         if self.alive:
             return
+        if self._channel is not None:
+            self._channel.close()
         self.place.mkdir(parents=True, exist_ok=True)
         self.generation = lease.clear(self.place)
         settings = self.place / "driver.json"

@@ -10,6 +10,9 @@ from millrace.errors import OperationFailed
 
 #: Parts of Spark's or Kafka's messages, with a code, what to do, and whether to try again.
 _KNOWN: tuple[tuple[str, str, str, bool], ...] = (
+    (r"StoppedByError", "stopped-by-error",
+     "its code failed at a record and on_error is stop: correct the code, or write on_error: skip",
+     False),
     (r"No space left on device|Disk quota exceeded", "disk-full",
      "make room on the disk that holds the checkpoints; the job goes on by itself then", True),
     (r"TopicAuthorizationExc|TOPIC_AUTHORIZATION_FAILED|GroupAuthorizationExc", "no-rights",

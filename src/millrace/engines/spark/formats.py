@@ -16,6 +16,8 @@ VALUE = "value"
 _CORRUPT = "__corrupt"
 #: Microseconds are kept; Spark's default would cut them to milliseconds.
 _WRITE_TIMES = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
+#: A quote inside quotes is doubled, as all other programs do; Spark's default is a backslash.
+_CSV = {"escape": '"'}
 Schema = Mapping[str, str]
 
 
@@ -61,7 +63,7 @@ def decoded(stream: Stream, schema: Schema, value: Column, record: Column) -> De
     if stream.format is Format.JSON:
         parsed = F.from_json(value.cast("string"), known, options)
     elif stream.format is Format.CSV:
-        parsed = F.from_csv(value.cast("string"), known, options)
+        parsed = F.from_csv(value.cast("string"), known, {**options, **_CSV})
     else:
         raise _unknown(stream)
     columns = {name: record.getField(name) for name in schema}
@@ -77,7 +79,7 @@ def encoded(stream: Stream, columns: Sequence[str]) -> Column:
         row = F.struct(*named)
         return F.to_json(row, {**_WRITE_TIMES, "ignoreNullFields": "false"}).cast("binary")
     if stream.format is Format.CSV:
-        return F.to_csv(F.struct(*named), _WRITE_TIMES).cast("binary")
+        return F.to_csv(F.struct(*named), {**_WRITE_TIMES, **_CSV}).cast("binary")
     if stream.format in (Format.RAW, Format.TEXT):
         if len(named) != 1:
             raise OperationFailed(

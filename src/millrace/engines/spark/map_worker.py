@@ -23,6 +23,10 @@ OUTPUT = (
 _CAUSE_CHARACTERS = 300
 
 
+class StoppedByError(Exception):
+    """Ends a job whose error policy is `stop`; to try the same record again can't help."""
+
+
 @dataclass(frozen=True, slots=True)
 class MapTask:
     """What a worker must know: formats of inputs and outputs, and what to do when code fails."""
@@ -98,9 +102,9 @@ class _Work:
             except Exception as error:
                 if left and self._task.policy is ErrorPolicy.RETRY:
                     continue
-                if self._task.policy is ErrorPolicy.STOP:
-                    raise
                 cause = f"{type(error).__name__}: {error}"[:_CAUSE_CHARACTERS]
+                if self._task.policy is ErrorPolicy.STOP:
+                    raise StoppedByError(cause) from error
                 return [(0, None, None, DROPPED, cause)]
         return []
 
@@ -110,7 +114,7 @@ class _Work:
             if isinstance(result, tuple):
                 result = result[1]
         else:
-            name, result = result
+            name, result = _named(result, self._writers)
             target = self._writers[name]
         place, write, columns, largest = target
         data = write(result)
@@ -118,6 +122,14 @@ class _Work:
             return place, None, None, DROPPED, f"a result of {len(data)} bytes is too large"
         key = str(result.get(columns[0])) if len(columns) == 1 else _joined(result, columns)
         return place, data, key, USED, None
+
+
+def _named(result: Any, known: Mapping[str, Any]) -> tuple[str, Any]:
+    """The output and the record of a result of a job that has several outputs."""
+    if not isinstance(result, tuple) or len(result) != 2 or result[0] not in known:
+        message = f"a result must be a pair of an output's name ({', '.join(known)}) and a record"
+        raise TypeError(message)
+    return result
 
 
 def _joined(result: Any, columns: tuple[str, ...]) -> str | None:

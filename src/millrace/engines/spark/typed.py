@@ -158,7 +158,10 @@ def _boolean(value: Any) -> bool:
 
 def _timestamp(value: Any) -> datetime:
     if type(value) is int:
-        return datetime.fromtimestamp(value, UTC)
+        try:
+            return datetime.fromtimestamp(value, UTC)
+        except OSError:  # beyond what the machine's own clock can hold
+            raise Malformed from None
     if not isinstance(value, str):
         raise Malformed
     moment = datetime.fromisoformat(value)

@@ -1,0 +1,316 @@
+"""What jobs make of records, compared with a plain computation; each job drains and ends."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from millrace.ports import JobState, Record
+from tests.engines.spark.lab import Case, Lab, balanced, json_record, multiset, objects
+
+pytestmark = pytest.mark.xdist_group("spark-results")
+CARS = "schema: {car: string, speed: double}"
+SPEEDS = [(f"c{number % 7}", float(number)) for number in range(60)]
+
+
+def cars(first: int = 0) -> list[Record]:
+    return [json_record(car, car=car, speed=speed + first) for car, speed in SPEEDS]
+
+
+def test_every_kind_gives_what_plain_python_gives(lab: Lab) -> None:
+    """SQL, a frame, a dict and a tuple of frames, and a function over records."""
+    with lab.case(
+        f"""
+        defaults: {{jobs: {{mode: drain}}, streams: {{partitions: 2}}}}
+        streams:
+          raw: {{{CARS}}}
+          more: {{{CARS}}}
+          sql: {{{CARS}, key: car}}
+          union: {{{CARS}}}
+          frame: {{schema: {{car: string, twice: double}}}}
+          fast: {{}}
+          slow: {{}}
+          first: {{}}
+          second: {{}}
+          mapped: {{key: car, schema: {{car: string, n: int}}}}
+          high: {{{CARS}}}
+          low: {{{CARS}}}
+          both: {{schema: {{car: string, speed: double}}}}
+        jobs:
+          sql: {{from: raw, to: sql, sql: "SELECT car, speed FROM raw WHERE speed > 30"}}
+          union: {{from: [raw, {{stream: more, as: m}}], to: union,
+                   sql: "SELECT * FROM raw WHERE speed < 5 UNION ALL SELECT * FROM m"}}
+          frame: {{from: raw, to: frame, python: "code:doubled"}}
+          dict: {{from: raw, to: [fast, {{stream: slow, as: lame}}], python: "code:split"}}
+          tuple: {{from: raw, to: [first, second], python: "code:pair"}}
+          map: {{from: raw, to: mapped, map: "code:none_one_many"}}
+          routes: {{from: raw, to: [high, low], map: "code:route"}}
+          both: {{from: [raw, more], to: both, map: "code:same"}}
+        """,
+        helper="FACTOR = 2",
+        code="""
+        import helper
+
+        def doubled(raw):
+            return raw.selectExpr("car", f"speed * {helper.FACTOR} AS twice")
+
+        def split(raw):
+            fast, slow = raw.where("speed >= 20"), raw.where("speed < 20").select("speed")
+            return {"fast": fast, "lame": slow}
+
+        def pair(raw):
+            return raw.select("car"), raw.where("speed > 1000")
+
+        def none_one_many(record):
+            return [{"car": record["car"], "n": n} for n in range(int(record["speed"]) % 3)]
+
+        def route(record):
+            yield ("high" if record["speed"] >= 20 else "low"), record
+            if record["speed"] == 7:
+                yield "high", record
+
+        def same(record):
+            return record
+        """,
+    ) as case:
+        case.send("raw", cars())
+        case.send("more", cars(1000))
+        case.drain()
+        check_frames(case)
+        check_maps(case)
+
+
+def rows(speeds: list[tuple[str, float]]) -> list[dict[str, object]]:
+    return sorted(
+        ({"car": car, "speed": speed} for car, speed in speeds),
+        key=lambda item: json.dumps(item, sort_keys=True),
+    )
+
+
+def check_frames(case: Case) -> None:
+    sql = case.read("sql")
+    assert objects(sql) == rows([(car, speed) for car, speed in SPEEDS if speed > 30])
+    assert all(record.key == json.loads(record.value or b"")["car"].encode() for record in sql)
+    more = [(car, speed + 1000) for car, speed in SPEEDS]
+    assert objects(case.read("union")) == rows([item for item in SPEEDS if item[1] < 5] + more)
+    twice = sorted(item["twice"] for item in objects(case.read("frame")))
+    assert twice == [2 * speed for _, speed in SPEEDS]
+    assert objects(case.read("fast")) == rows([item for item in SPEEDS if item[1] >= 20])
+    slow = sorted(item["speed"] for item in objects(case.read("slow")))
+    assert slow == [float(number) for number in range(20)]
+    assert [item["car"] for item in objects(case.read("first"))] == sorted(c for c, _ in SPEEDS)
+    assert case.read("second") == []
+    fates = case.fates("sql", 60)
+    assert (fates.used, fates.filtered, fates.written) == (29, 31, {"sql": 29})
+    assert case.fates("dict", 60).written == {"fast": 40, "slow": 20}
+    assert case.fates("union", 120).used == 65
+    assert all(balanced(case.fates(job, 60)) for job in case.pipeline.jobs)
+
+
+def check_maps(case: Case) -> None:
+    expected = sorted((car, n) for car, speed in SPEEDS for n in range(int(speed) % 3))
+    mapped = case.read("mapped")
+    assert sorted((item["car"], item["n"]) for item in objects(mapped)) == expected
+    assert all(record.key == json.loads(record.value or b"")["car"].encode() for record in mapped)
+    fates = case.fates("map", 60)
+    assert (fates.used, fates.filtered, fates.written) == (40, 20, {"mapped": 60})
+    high = [item for item in SPEEDS if item[1] >= 20 or item[1] == 7]
+    assert objects(case.read("high")) == rows(high)
+    assert objects(case.read("low")) == rows([item for item in SPEEDS if item[1] < 20])
+    assert case.fates("routes", 60).written == {"high": 41, "low": 20}
+    more = [(car, speed + 1000) for car, speed in SPEEDS]
+    assert objects(case.read("both")) == rows(SPEEDS + more)
+    assert sorted(case.progress("both", 120).positions) == ["more", "raw"]
+
+
+def test_error_policies_of_map(lab: Lab) -> None:
+    """Skipped ones become dead letters; each retry is a call; stop ends the job for good."""
+    with lab.case(
+        f"""
+        streams:
+          raw: {{{CARS}, dead_letters: dead}}
+          dead: {{format: raw}}
+          skipped: {{{CARS}}}
+          retried: {{{CARS}}}
+          stopped: {{{CARS}}}
+        jobs:
+          skip: {{from: raw, to: skipped, map: "code:skip", mode: drain}}
+          retry: {{from: raw, to: retried, map: "code:retry", mode: drain,
+                   on_error: {{policy: retry, retries: 2}}}}
+          stop: {{from: raw, to: stopped, map: "code:skip", on_error: stop}}
+        """,
+        code=f"""
+        CALLS = {str(lab.place / "calls")!r}
+
+        def skip(record):
+            if record["speed"] == 3:
+                raise ValueError("three is not liked")
+            return record
+
+        def retry(record):
+            with open(CALLS, "a") as calls:
+                calls.write(f"{{record['speed']}} ")
+            with open(CALLS) as calls:
+                tries = calls.read().split().count(str(record["speed"]))
+            if record["speed"] == 3 or record["speed"] == 5 and tries < 3:
+                raise ValueError("not yet")
+            return record
+        """,
+    ) as case:
+        case.send("raw", cars()[:10])
+        case.drain("skip", "retry")
+        assert [item["speed"] for item in objects(case.read("skipped"))] == [
+            float(n) for n in range(10) if n != 3
+        ]
+        assert len(case.read("retried")) == 9
+        calls = Path(lab.place / "calls").read_text().split()
+        assert [calls.count(str(float(n))) for n in range(10)] == [1, 1, 1, 3, 1, 3, 1, 1, 1, 1]
+        letters = case.read("dead")
+        causes = sorted(bytes(letter.header("millrace-cause") or b"") for letter in letters)
+        assert causes == [b"ValueError: not yet", b"ValueError: three is not liked"]
+        assert {letter.value for letter in letters} == {cars()[3].value}
+        for job in ("skip", "retry"):
+            fates = case.fates(job, 10)
+            assert (fates.used, fates.dropped, fates.filtered) == (9, 1, 0)
+        case.start("stop")
+        case.wait_state("stop", JobState.FAILED)
+        status = lab.engine.status()["stop"]
+        assert not status.transient
+        assert "three is not liked" in status.error
+        assert status.hint
+
+
+MOMENT = "2026-03-04T05:06:07.123456Z"
+FORMATS = {
+    "json": f'{{"car":"a,\\"b","at":"{MOMENT}","speed":1.5}}',
+    "csv": f'"a,""b",{MOMENT},1.5',
+}
+
+
+def test_formats_pass_through_two_jobs(lab: Lab) -> None:
+    """What one job wrote in a format another reads, and microseconds and quotes survive."""
+    kinds = ("sql", "map")
+    streams = [
+        f"in_{name}: {{format: {name}, {TYPED}}}" for name in ("json", "csv")
+    ] + [
+        f"{name}_{kind}: {{format: {name}, {TYPED}}}" for name in ("json", "csv") for kind in kinds
+    ]  # fmt: skip
+    first = [
+        f"{name}_{kind}: {{from: in_{name}, to: {name}_{kind}, {_same(kind, f'in_{name}')}}}"
+        for name in ("json", "csv")
+        for kind in kinds
+    ]
+    second = [
+        f"{reader}_{name}_{kind}: {{from: {name}_{kind}, to: end_{reader}_{name}_{kind}, "
+        f"{_same(reader, f'{name}_{kind}')}}}"
+        for name in ("json", "csv")
+        for kind in kinds
+        for reader in kinds
+    ]
+    ends = [f"end_{job.partition(':')[0]}: {{{TYPED}}}" for job in second]
+    text = "\n  ".join(["defaults: {jobs: {mode: drain}}\nstreams:", *streams, *ends])
+    text += "\njobs:\n  " + "\n  ".join([*first, *second])
+    with lab.case(text, code="def same(record):\n    return record\n") as case:
+        for name, value in FORMATS.items():
+            case.send(f"in_{name}", [Record(value.encode(), b"k")])
+        case.drain(*(job.partition(":")[0] for job in first))
+        case.drain(*(job.partition(":")[0] for job in second))
+        for end in ends:
+            [record] = case.read(end.partition(":")[0])
+            found = json.loads(record.value or b"")
+            found["at"] = found["at"].replace("+00:00", "Z").replace(" ", "T")
+            assert found == {"car": 'a,"b', "at": MOMENT, "speed": 1.5}, end
+            assert record.key == b"k"
+
+
+TYPED = "schema: {car: string, at: timestamp, speed: double}"
+
+
+def _same(kind: str, stream: str) -> str:
+    return 'map: "code:same"' if kind == "map" else f'sql: "SELECT * FROM {stream}"'
+
+
+def test_raw_and_text_are_taken_as_they_are(lab: Lab) -> None:
+    with lab.case(
+        """
+        defaults: {jobs: {mode: drain}}
+        streams:
+          bytes: {format: raw}
+          words: {format: text, schema: {line: string}}
+          loud: {format: text}
+          same: {format: raw}
+          mapped: {format: raw}
+          lines: {format: text}
+        jobs:
+          upper: {from: words, to: loud, sql: "SELECT upper(line) AS line FROM words"}
+          copy: {from: bytes, to: same, sql: "SELECT value FROM bytes"}
+          reverse: {from: bytes, to: mapped, map: "code:reverse"}
+          number: {from: words, to: lines, map: "code:number"}
+        """,
+        code="""
+        def reverse(record):
+            return record["value"][::-1]
+
+        def number(record):
+            return {"any": str(len(record["line"]))}
+        """,
+    ) as case:
+        values = [b"\x00\xff", b"", b"{"]
+        case.send("bytes", [Record(value) for value in values])
+        case.send("words", [Record("süß".encode()), Record(b"")])
+        case.drain()
+        assert [record.value for record in case.read("same")] == values
+        assert [record.value for record in case.read("mapped")] == [v[::-1] for v in values]
+        assert [record.value for record in case.read("loud")] == ["SÜSS".encode(), b""]
+        assert [record.value for record in case.read("lines")] == [b"3", b"0"]
+
+
+#: Records at the border of being well formed, for columns i int, d double, s string, b boolean,
+#: t timestamp, y date.
+DOUBTFUL = [
+    "", " ", "null", "{}", "[]", "{", "1", '"a"', "{} {}", '{"i":1}x', '[{"i":1}]', '{"i":1,}',
+    '{"i":1.0}', '{"i":1.5}', '{"i":"1"}', '{"i":true}', '{"i":2147483647}', '{"i":2147483648}',
+    '{"i":-2147483648}', '{"i":1e2}', '{"i":01}', '{"i":null}', '{"i":[1]}', '{"i":1,"i":2}',
+    '{"I":1}', '{"other":1}', "{'i':1}", "{i:1}", '{"i":1 /* c */}', '{"i":+1}',
+    '{"d":1}', '{"d":"NaN"}', '{"d":NaN}', '{"d":"Infinity"}', '{"d":"-INF"}', '{"d":"1.5"}',
+    '{"d":1e400}', '{"d":true}', '{"d":{}}', '{"d":123456789012345678901234567890}',
+    '{"s":1}', '{"s":1.50}', '{"s":true}', '{"s":{"a":1}}', '{"s":[1,2]}', '{"s":"\\u0000"}',
+    '{"s":"a\tb"}', '{"s":"\\ud800"}',
+    '{"b":1}', '{"b":"true"}', '{"b":false}',
+    '{"t":"2026-01-01T00:00:00Z"}', '{"t":"2026-01-01 00:00:00"}', '{"t":"2026-01-01"}',
+    '{"t":"2026-01"}', '{"t":"2026"}', '{"t":"20260101"}', '{"t":"2026-W01-1"}', '{"t":"soon"}',
+    '{"t":""}', '{"t":1767225600}', '{"t":1.5}', '{"t":100000000000000000}', '{"t":true}',
+    '{"t":"2026-01-01T00:00:00.123456789Z"}', '{"t":"2026-01-01T00:00:00+02:00"}',
+    '{"t":"2026-02-30T00:00:00Z"}', '{"t":"2026-01-01T24:00:00Z"}',
+    '{"y":"2026-01-01"}', '{"y":"2026-01-01x"}', '{"y":"2026-13-01"}', '{"y":"2026"}', '{"y":1}',
+    '{"y":"2026-01-01T10:00:00"}', '{"y":"2026-1-2"}',
+]  # fmt: skip
+
+
+def test_sql_and_map_take_the_same_records_as_malformed(lab: Lab) -> None:
+    columns = "schema: {i: int, d: double, s: string, b: boolean, t: timestamp, y: date}"
+    with lab.case(
+        f"""
+        defaults: {{jobs: {{mode: drain}}}}
+        streams:
+          raw: {{{columns}}}
+          by_sql: {{format: text}}
+          by_map: {{format: text}}
+        jobs:
+          sql: {{from: raw, to: by_sql, sql: "SELECT 'x' AS value FROM raw"}}
+          map: {{from: raw, to: by_map, map: "code:fine"}}
+        """,
+        code="def fine(record):\n    return 'x'\n",
+    ) as case:
+        records = [*(text.encode() for text in DOUBTFUL), b'{"s":"\xff"}', b"\xff\xfe"]
+        case.send("raw", [Record(value, base64.b64encode(value)) for value in records])
+        case.drain()
+        by_sql, by_map = (
+            {base64.b64decode(key or b"") for key, _ in multiset(case.read(name))}
+            for name in ("by_sql", "by_map")
+        )
+        assert (sorted(by_sql - by_map), sorted(by_map - by_sql)) == ([], [])
+        assert len(by_sql) < len(records)

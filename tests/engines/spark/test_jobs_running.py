@@ -1,0 +1,376 @@
+"""Jobs that run on: modes, malformed records, sizes, headers, planned stops."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from millrace.engines.spark.engine import SparkEngine
+from millrace.errors import OperationFailed
+from millrace.machine import Java
+from millrace.measure.hops import shares
+from millrace.model.job import Mode
+from millrace.ports import Fates, JobState, Record
+from tests.engines.spark.lab import Case, Lab, balanced, json_record, multiset, objects, wait_until
+
+pytestmark = pytest.mark.xdist_group("spark-running")
+CARS = "schema: {car: string, speed: double, at: timestamp}"
+BAD = [b"\xff garbage", b'{"car": "x", "speed": "fast"}', b"", b"[1"]
+
+
+def cars(count: int) -> list[Record]:
+    """Good records, minute by minute, with a bad one among each ten."""
+    found = []
+    for number in range(count):
+        key = f"k{number}".encode()
+        if number % 10 == 3:
+            found.append(Record(BAD[number // 10 % len(BAD)], key))
+            continue
+        row = {"car": f"c{number % 3}", "speed": float(number), "at": f"2026-01-01T00:{number:02}Z"}
+        found.append(Record(json.dumps(row).encode(), key))
+    return found
+
+
+KINDS = {
+    "sql": 'sql: "SELECT car, speed FROM raw WHERE speed >= 10"',
+    "python": 'python: "code:frame"',
+    "udf": 'python: "code:udf"',
+    "map": 'map: "code:record"',
+    "window": "window: {of: 10 min, by: at, lateness: 0 s}, "
+    'sql: "SELECT window.start AS start, count(*) AS n FROM raw GROUP BY window"',
+}
+CODE = """
+from pyspark.sql import functions as F
+
+def frame(raw):
+    return raw.where("speed >= 10").select("car", "speed")
+
+def udf(raw):
+    double = F.udf(lambda speed: speed * 2, "double")
+    return raw.select("car", double("speed").alias("speed"))
+
+def record(record):
+    return {"car": record["car"], "speed": record["speed"]} if record["speed"] >= 10 else None
+"""
+#: Which kinds run in which modes.
+MODES = {
+    "real-time": ("sql", "python"),
+    "micro-batch": tuple(KINDS),
+    "drain": tuple(KINDS),
+}
+
+
+def test_malformed_records_in_every_mode_and_kind(lab: Lab) -> None:
+    """A dead letter with its cause, its origin and its bytes for each; good ones unharmed."""
+    jobs = [(f"{kind}-{mode}", kind, mode) for mode, kinds in MODES.items() for kind in kinds]
+    lines = ["defaults: {jobs: {checkpoint: 5 s}}", "streams:"]
+    lines += [f"  raw: {{{CARS}, dead_letters: dead, partitions: 2}}", "  dead: {format: raw}"]
+    lines += [f"  out-{name}: {{partitions: 2}}" for name, _, _ in jobs] + ["jobs:"]
+    lines += [f"  {n}: {{from: raw, to: out-{n}, mode: {mode}, {KINDS[k]}}}" for n, k, mode in jobs]
+    with lab.case("\n".join(lines), code=CODE) as case:
+        case.send("raw", cars(60))
+        case.start()
+        letters = case.read("dead", 6 * len(jobs))
+        assert len(letters) == 6 * len(jobs)
+        source = {(r.partition, r.position): r for r in case.read("raw")}
+        for name, kind, _ in jobs:
+            fates = case.fates(name, 60)
+            assert (fates.read, fates.malformed) == (60, 6), name
+            assert balanced(fates), name
+            check_letters(name, [x for x in letters if job_of(x) == name], source)
+            check_results(case, name, kind, fates)
+
+
+def job_of(record: Record) -> str:
+    origin = record.header("millrace-origin") or b""
+    return origin.decode().split(" ")[0].partition("/")[2]
+
+
+def check_letters(
+    job: str, letters: list[Record], source: dict[tuple[int | None, int], Record]
+) -> None:
+    """Each names the record that it is, holds its bytes and says why."""
+    seen = set()
+    for letter in letters:
+        _, stream, partition, position, _ = (letter.header("millrace-origin") or b"").split(b" ")
+        record = source[int(partition), int(position)]
+        seen.add((record.partition, record.position))
+        assert (stream, letter.key, letter.value) == (b"raw", record.key, record.value), job
+        assert (letter.header("millrace-cause") or b"").startswith(b"not json of"), job
+    assert len(seen) == len(letters) == 6, job
+
+
+def check_results(case: Case, name: str, kind: str, fates: Fates) -> None:
+    speeds = [float(n) for n in range(60) if n % 10 != 3]
+    if kind == "window":
+        made = [item["n"] for item in objects(case.read(f"out-{name}", 5))]
+        assert made == [9] * 5, name  # the sixth is not closed yet
+        return
+    found = sorted(item["speed"] for item in objects(case.read(f"out-{name}")))
+    wanted = [s * 2 for s in speeds] if kind == "udf" else [s for s in speeds if s >= 10]
+    assert found == wanted, name
+    assert fates.written == {f"out-{name}": len(wanted)}, name
+    if kind != "udf":
+        assert (fates.used, fates.filtered) == (45, 9), name
+
+
+def test_without_a_stream_for_dead_letters_they_are_counted(lab: Lab) -> None:
+    kinds = [(kind, mode) for mode in ("real-time", "drain") for kind in MODES[mode]]
+    text = f"defaults: {{jobs: {{checkpoint: 5 s}}}}\nstreams:\n  raw: {{{CARS}}}\n"
+    text += "".join(f"  out-{kind}-{mode}: {{}}\n" for kind, mode in kinds) + "jobs:\n"
+    text += "".join(
+        f"  {kind}-{mode}: {{from: raw, to: out-{kind}-{mode}, mode: {mode}, {KINDS[kind]}}}\n"
+        for kind, mode in kinds
+    )
+    with lab.case(text, code=CODE) as case:
+        case.send("raw", cars(60))
+        case.start()
+        for kind, mode in kinds:
+            fates = case.fates(f"{kind}-{mode}", 60)
+            assert (fates.read, fates.malformed) == (60, 6), (kind, mode)
+            assert balanced(fates), (kind, mode)
+            check_results(case, f"{kind}-{mode}", kind, fates)
+
+
+def test_auto_never_changes_results(lab: Lab) -> None:
+    """The same job in both modes, with key columns and without, one output and several."""
+    shapes = {"keyed": "key: car", "several": "key: [car, speed]", "keyless": ""}
+    lines = ["defaults: {jobs: {checkpoint: 5 s}, streams: {partitions: 3}}", "streams:"]
+    lines.append(f"  raw: {{{CARS}, dead_letters: dead}}\n  dead: {{format: raw, partitions: 1}}")
+    jobs = ["jobs:"]
+    modes = ("auto", "micro-batch")
+    for mode in modes:
+        for shape, key in shapes.items():
+            lines.append(f"  {shape}-{mode}: {{{key}}}")
+            jobs.append(f"  {shape}-{mode}: {{from: raw, to: {shape}-{mode}, mode: {mode},")
+            jobs.append('    sql: "SELECT car, speed, at FROM raw WHERE speed <> 5"}')
+        lines.append(f"  high-{mode}: {{key: car}}\n  low-{mode}: {{}}")
+        jobs.append(f"  split-{mode}: {{from: raw, to: [{{stream: high-{mode}, as: high}},")
+        jobs.append(f'    {{stream: low-{mode}, as: low}}], mode: {mode}, python: "code:split"}}')
+    code = """
+    def split(raw):
+        return {"high": raw.where("speed > 30"), "low": raw.where("speed < 40").select("speed")}
+    """
+    with lab.case("\n".join([*lines, *jobs]), code=code) as case:
+        facts = case.examine()
+        assert {name: fact.mode for name, fact in facts.items() if name.endswith("auto")} == {
+            f"{name}-auto": Mode.REAL_TIME for name in (*shapes, "split")
+        }
+        case.start()
+        records = cars(60)
+        case.send("raw", [*records[:40], *(Record(r.value) for r in records[40:])])
+        case.read("dead", 6 * 8)
+        for name, count in {**dict.fromkeys(shapes, 53), "high": 26, "low": 36}.items():
+            found = [multiset(case.read(f"{name}-{mode}", count)) for mode in modes]
+            assert found[0] == found[1], name
+            assert found[0].total() == count, name
+
+
+def test_modes_and_their_reasons(lab: Lab) -> None:
+    streams = f"streams: {{raw: {{{CARS}}}, more: {{{CARS}}}, out: {{}}}}\njobs:\n"
+    job = "  j: {from: raw, to: out, "
+    cases = {
+        'sql: "SELECT car FROM raw"': ("real-time", "nothing stands against it"),
+        'map: "code:record"': ("micro-batch", "map:"),
+        'python: "code:udf"': ("micro-batch", "a Python function"),
+        'sql: "SELECT DISTINCT car FROM raw"': ("micro-batch", "DISTINCT"),
+        'sql: "SELECT car, count(*) AS n FROM raw GROUP BY car"': ("micro-batch", "emit: final"),
+        'emit: updates, sql: "SELECT car, count(*) AS n FROM raw GROUP BY car"': ("real-time", ""),
+        'interval: 1 s, sql: "SELECT car FROM raw"': ("micro-batch", "interval: 1 s"),
+        'order: preserve, sql: "SELECT car FROM raw"': ("micro-batch", "order: preserve"),
+    }
+    for text, (mode, reason) in cases.items():
+        with lab.case(f"{streams}{job}{text}}}", code=CODE) as case:
+            fact = case.examine()["j"]
+            assert fact.mode is Mode(mode), text
+            assert any(reason in item for item in fact.reasons), (text, fact.reasons)
+    impossible = {
+        'map: "code:record"': "map: a Python function",
+        'sql: "SELECT car FROM raw LIMIT 3"': "LIMIT",
+        'from: [raw, more], sql: "SELECT raw.car FROM raw JOIN more ON raw.car = more.car"': "join",
+    }
+    for text, reason in impossible.items():
+        given = text if text.startswith("from") else f"from: raw, {text}"
+        with lab.case(
+            f"{streams}  j: {{to: out, mode: real-time, {given}}}", code=CODE
+        ) as case:  # fmt: skip
+            failure = case.failure()
+            assert (failure.code, failure.transient) == ("no-real-time", False)
+            assert "job j" in failure.message
+            assert reason in failure.message
+            assert "mode: micro-batch" in failure.hint
+
+
+@pytest.mark.parametrize("mode", ["real-time", "micro-batch"])
+def test_large_records_pass_and_too_large_results_are_letters(lab: Lab, mode: str) -> None:
+    with lab.case(
+        f"""
+        streams:
+          raw: {{max_record: 11 MB, schema: {{id: int, pad: string}}, dead_letters: dead}}
+          dead: {{format: raw, max_record: 11 MB}}
+          large: {{max_record: 11 MB}}
+          small: {{}}
+        jobs:
+          large: {{from: raw, to: large, mode: {mode}, checkpoint: 5 s, sql: "SELECT * FROM raw"}}
+          small: {{from: raw, to: small, mode: {mode}, checkpoint: 5 s, sql: "SELECT * FROM raw"}}
+        """
+    ) as case:
+        case.start()
+        sizes = (2_000_000, 10_000_000, 10)
+        records = [json_record(id=n, pad="x" * size) for n, size in enumerate(sizes)]
+        case.send("raw", records)
+        assert sorted(len(r.value or b"") for r in case.read("large", 3)) == sorted(
+            len(json.dumps(json.loads(r.value or b""), separators=(",", ":"))) for r in records
+        )
+        [passed] = objects(case.read("small", 1))
+        assert passed["id"] == 2
+        fates = case.fates("small", 3)
+        assert (fates.used, fates.dropped, fates.written) == (1, 2, {"small": 1})
+        letters = case.read("dead", 2)
+        assert len(letters) == 2
+        assert all(b"larger" in (x.header("millrace-cause") or b"") for x in letters)
+
+
+def test_headers_tell_origin_and_times(lab: Lab) -> None:
+    """Each record names where it came from; the times of sampled ones add up over two hops."""
+    with lab.case(
+        f"""
+        defaults: {{jobs: {{checkpoint: 5 s}}}}
+        streams: {{raw: {{{CARS}}}, middle: {{}}, end: {{format: raw}}}}
+        jobs:
+          one: {{from: raw, to: middle, sql: "SELECT car, speed FROM raw"}}
+          two: {{from: middle, to: end, map: "code:value"}}
+        """,
+        code="def value(record):\n    return record['car']\n",
+    ) as case:
+        facts = case.examine()
+        assert facts["one"].schema == {"car": "string", "speed": "double"}
+        case.start()
+        case.send("raw", [json_record(car="c", speed=n) for n in range(300)])
+        end = case.read("end", 300)
+        name = case.pipeline.name
+        for stream, job, before in (("middle", "one", "raw"), ("end", "two", "middle")):
+            origins = {record.header("millrace-origin") for record in case.read(stream)}
+            wanted = {f"{name}/{job} {before} 0 {n} 0".encode() for n in range(300)}
+            assert origins == wanted, stream
+        sampled = [record for record in end if record.header("millrace-times")]
+        assert len(sampled) == 3  # positions 0, 128 and 256
+        found = shares(sampled, ["one", "two"])
+        assert [item.count for item in found] == [3, 3]
+        assert sum(item.share for item in found) == pytest.approx(1)
+        assert all(item.p50 >= 0 for item in found)
+
+
+def test_a_place_has_one_writer(lab: Lab, java: Java, connector: Path) -> None:
+    text = f"""
+    streams: {{raw: {{{CARS}}}, out: {{}}}}
+    jobs: {{only: {{from: raw, to: out, sql: "SELECT car FROM raw"}}}}
+    """
+    other = SparkEngine(lab.place / "other", java, [connector])
+    other.launch()
+    try:
+        with lab.case(text) as case:
+            case.start()
+            with pytest.raises(OperationFailed) as caught:
+                other.start(case.order("only"))
+            assert (caught.value.code, caught.value.transient) == ("leased", True)
+            assert str(lab.engine.pid) in caught.value.message
+            assert other.status()["only"].state is JobState.FAILED
+            case.send("raw", [json_record(car="c")])
+            assert len(case.read("out", 1)) == 1
+    finally:
+        other.close()
+
+
+@contextmanager
+def trickle(case: Case, stream: str, pause: float = 0.01) -> Iterator[list[int]]:
+    """Write numbers one after the other until the end; the list holds what was written."""
+    sent: list[int] = []
+    stop = threading.Event()
+
+    def records() -> Iterator[Record]:
+        while not stop.wait(pause):
+            sent.append(len(sent))
+            yield json_record(f"k{len(sent) % 5}", id=sent[-1])
+
+    thread = threading.Thread(target=case.send, args=(stream, records()))
+    thread.start()
+    try:
+        yield sent
+    finally:
+        stop.set()
+        thread.join(60)
+
+
+@pytest.mark.parametrize("mode", ["real-time", "micro-batch"])
+def test_planned_stops_lose_nothing_and_repeat_nothing(lab: Lab, mode: str) -> None:
+    text = f"""
+    defaults: {{streams: {{partitions: 2}}, jobs: {{mode: {mode}, checkpoint: 5 s}}}}
+    streams: {{raw: {{schema: {{id: int}}}}, out: {{}}, even: {{}}, odd: {{}}}}
+    jobs:
+      copy: {{from: raw, to: out, sql: "SELECT id FROM raw"}}
+      split: {{from: raw, to: [even, odd], python: "code:split"}}
+    """
+    code = """
+    def split(raw):
+        return raw.where("id % 2 = 0"), raw.where("id % 2 = 1")
+    """
+    with lab.case(text, code=code) as case, trickle(case, "raw") as sent:
+        for _ in range(3):
+            case.start()
+            least = len(sent) + 20
+            wait_until(lambda least=least: case.count("out") >= least, "records pass")  # type: ignore[misc]
+            case.stop()
+            assert lab.engine.status()["copy"].state is JobState.STOPPED
+        case.start()
+        wait_until(lambda: case.progress("copy", 0).batch >= 1, "a boundary")
+        case.stop()
+        case.start()
+        least = len(sent) + 20
+        wait_until(lambda: case.count("out") >= least, "records pass")
+    with_all = len(sent)
+    check_once(case, lab, with_all)
+
+
+def check_once(case: Case, lab: Lab, count: int) -> None:
+    """Start once more without the trickle: all records are there, each once."""
+    case.start()
+    try:
+        case.read("out", count)
+        wait_until(lambda: case.count("even") + case.count("odd") >= count, "all are split")
+        fates = case.fates("copy", count)
+        found = Counter(item["id"] for item in objects(case.read("out")))
+        assert found == Counter(range(count))
+        split = objects([*case.read("even"), *case.read("odd")])
+        assert Counter(item["id"] for item in split) == Counter(range(count))
+        assert (fates.read, fates.lost_sight) == (count, 0)
+    finally:
+        case.stop()
+
+
+def test_the_driver_describes_and_lists_its_jobs(lab: Lab) -> None:
+    with lab.case(
+        f"""
+        streams: {{raw: {{{CARS}}}, out: {{}}}}
+        jobs: {{seen: {{from: raw, to: out, sql: "SELECT car FROM raw"}}}}
+        """
+    ) as case:
+        with pytest.raises(OperationFailed, match="does not run") as caught:
+            lab.engine.describe("seen")
+        assert caught.value.code == "no-job"
+        case.start()
+        found = lab.engine.describe("seen")
+        assert found["mode"] == "real-time"
+        assert "Project" in found["operators"]
+        assert lab.engine._ask({"do": "list"}) == ["seen"]
+        with pytest.raises(OperationFailed) as caught:
+            lab.engine._ask({"do": "dance"})
+        assert caught.value.code == "unknown-command"
+        case.stop()
+        assert lab.engine._ask({"do": "list"}) == []

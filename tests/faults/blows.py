@@ -1,0 +1,109 @@
+"""The faults: each falls on a running pipeline and tells when it fell and what it did."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+
+from millrace.measure.fault import Fault
+from millrace.ports import JobState, Record
+from tests.faults.rig import RECOVERY, Rig
+
+Blow = Callable[[Rig], Fault]
+
+
+def kill_driver(rig: Rig) -> Fault:
+    """Kill the driver; its agent starts another, and each job re-runs its open batch."""
+    pid, now = rig.driver_pid, time.time()
+    before = batches(rig)
+    os.kill(pid, signal.SIGKILL)
+    rig.work(lambda: rig.driver_pid != pid, 30)
+    return Fault("kill -9 of the driver", now, f"process {pid} -> {rig.driver_pid}, at {before}")
+
+
+def kill_broker(rig: Rig) -> Fault:
+    """Kill the broker; its agent starts it again on the same data and port."""
+    pid, now, port = rig.broker.pid, time.time(), rig.broker.clients()["java"]
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    rig.work(lambda: rig.broker.alive and rig.broker.pid != pid, 30)
+    assert rig.broker.clients()["java"] == port
+    return Fault("kill -9 of the broker", now, f"process {pid} -> {rig.broker.pid}")
+
+
+def freeze_driver(rig: Rig, seconds: float = 4.0) -> Fault:
+    """Stop every process of the driver for a while and let it go on."""
+    now, pid = time.time(), rig.driver_pid
+    frozen = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    for process in frozen:
+        process.send_signal(signal.SIGSTOP)
+    assert all(process.status() == psutil.STATUS_STOPPED for process in frozen)
+    begun = time.monotonic()
+    rig.work(lambda: time.monotonic() - begun > seconds, seconds + 5)
+    for process in reversed(frozen):
+        process.send_signal(signal.SIGCONT)
+    return Fault("SIGSTOP of the driver", now, f"{len(frozen)} processes stood {seconds} s")
+
+
+def stop_and_start(rig: Rig) -> Fault:
+    """Stop both jobs as planned and start them again, under load."""
+    (driver,) = rig.runner.fleet.drivers.values()
+    now, before = time.time(), batches(rig)
+    for name in rig.runner.pipeline.jobs:
+        driver.stop(name)
+    stopped = {name: status.state for name, status in driver.status().items()}
+    assert set(stopped.values()) == {JobState.STOPPED}
+    for name in rig.runner.pipeline.jobs:
+        rig.runner._start_job(name)
+    return Fault("planned stop of both jobs", now, f"stopped at {before}, started again")
+
+
+def batches(rig: Rig) -> dict[str, int]:
+    """The last committed batch of each job."""
+    return {name: status.progress.batch for name, status in rig.runner.statuses().items()}
+
+
+def garbage(seed: int, count: int) -> Iterator[Record]:
+    """Records that no parser likes: bytes that are no text, broken, deep and huge JSON."""
+    chosen = random.Random(seed)
+    deep = b"[" * 5_000
+    makers: list[Callable[[], bytes]] = [
+        lambda: chosen.randbytes(chosen.randrange(1, 200)),
+        lambda: b'{"seq": "many", "run": 1',
+        lambda: b'{"seq": 1e999999, "writer": [}',
+        lambda: deep[: chosen.randrange(10, 5_000)],
+        lambda: b"",
+        lambda: b'\xff\xfe{"seq": 1}',
+    ]
+    for _ in range(count):
+        yield Record(chosen.choice(makers)())
+
+
+def memory(rig: Rig) -> int:
+    """The memory of the driver, its virtual machine and its workers, in bytes."""
+    top = psutil.Process(rig.driver_pid)
+    return sum(process.memory_info().rss for process in [top, *top.children(recursive=True)])
+
+
+def fill(folder: Path) -> Path:
+    """Fill the disk of a folder to the last byte; removing the file frees it."""
+    file = folder / "ballast"
+    with file.open("wb", buffering=0) as out:
+        for size in (65_536, 4_096, 1):
+            try:
+                while True:
+                    out.write(b"x" * size)
+            except OSError:
+                continue
+    return file
+
+
+def recovered(rig: Rig) -> None:
+    """Wait until all jobs run again."""
+    rig.work(rig.settled, RECOVERY)

@@ -1,0 +1,91 @@
+"""Nothing is lost or repeated while faults fall on a pipeline at 2,000 records a second."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from millrace.measure.fault import Fault
+from millrace.measure.load import Load
+from tests.faults import blows
+from tests.faults.rig import RECOVERY, Rig, rig
+
+SEED = 20_261_116
+LOAD = Load(rate=2_000, seconds=12, keys=100, size=200, seed=1)
+RUNS = itertools.count(1)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.xdist_group("faults")]
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    with rig(tmp_path_factory.mktemp("faults")) as found:
+        yield found
+
+
+@pytest.mark.parametrize(
+    "blow", [blows.kill_driver, blows.kill_broker, blows.freeze_driver, blows.stop_and_start]
+)
+def test_faults_lose_and_repeat_nothing(running: Rig, blow: blows.Blow) -> None:
+    moment = random.Random(f"{SEED} {blow.__name__}").uniform(3, LOAD.seconds - 3)
+    report = running.checked(LOAD, f"run-{next(RUNS)}", lambda: blow(running), moment)
+    assert report.problems() == []
+    assert report.report.read == LOAD.rate * LOAD.seconds
+
+
+def test_malformed_records_harm_nobody(running: Rig) -> None:
+    count = 100_000
+    log = running.broker.log
+    before = sum(span.end for span in log.ends("dead").values())
+    report = running.checked(LOAD, f"run-{next(RUNS)}", lambda: _garbage(running, count), 2)
+    assert report.problems() == []
+    running.work(lambda: _ends(running, "dead") - before >= count, RECOVERY)
+    assert _ends(running, "dead") - before == count
+    warm = blows.memory(running)
+    log.write("in", blows.garbage(SEED + 1, count))
+    running.work(lambda: _ends(running, "dead") - before >= 2 * count, RECOVERY)
+    assert blows.memory(running) < 1.2 * warm
+
+
+def _garbage(running: Rig, count: int) -> Fault:
+    log = running.broker.log
+    sending = threading.Thread(target=log.write, args=("in", blows.garbage(SEED, count)))
+    now = time.time()
+    sending.start()
+    running.work(lambda: not sending.is_alive(), RECOVERY)
+    return Fault("malformed records", now, f"{count} written among the good ones")
+
+
+def _ends(running: Rig, stream: str) -> int:
+    return sum(span.end for span in running.broker.log.ends(stream).values())
+
+
+@pytest.mark.needs("mount")
+def test_a_full_disk_is_told_and_got_over(tmp_path: Path) -> None:
+    jobs = tmp_path / "home" / "pipelines" / "faults" / "sites" / "here" / "jobs"
+    jobs.mkdir(parents=True)
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(jobs)]
+    done = subprocess.run(mount, capture_output=True, text=True, timeout=30, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"a small disk can't be made here: {done.stderr.strip()}")
+    try:
+        with rig(tmp_path) as running:
+            report = running.checked(LOAD, "full", lambda: _full(running, jobs), 3)
+            assert report.problems() == []
+            told = [text for text in running.said if "make room" in text]
+            assert told, running.said
+    finally:
+        subprocess.run(["umount", "-l", str(jobs)], timeout=30, check=True)
+
+
+def _full(running: Rig, jobs: Path) -> Fault:
+    now, ballast = time.time(), blows.fill(jobs)
+    running.work(lambda: any("make room" in text for text in running.said), RECOVERY)
+    ballast.unlink()
+    return Fault("disk full", now, running.said[-1])
