@@ -37,7 +37,9 @@ def times() -> Column:
     """Return the times of the hops so far; a record from outside gets them with 1 of 128."""
     first, second = F.get("headers", F.lit(0)), F.get("headers", F.lit(1))
     own = F.unix_millis("timestamp").cast("string")
-    carried = F.when(second["key"] == "times", F.concat_ws(",", second["value"].cast("string"), own))
+    carried = F.when(
+        second["key"] == "times", F.concat_ws(",", second["value"].cast("string"), own)
+    )
     outside = F.coalesce(first["key"] != "origin", F.lit(col=True))
     return F.coalesce(carried, F.when(outside & (F.col("offset") % SAMPLED == 0), own))
 
@@ -100,7 +102,7 @@ def mapped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         payloads: list[bytes | None] = []
         for index, value in enumerate(batch.column(3).to_pylist()):
             try:
-                r = json.loads(value)
+                r: dict[str, Any] = json.loads(value or b"")
                 if not r["speed"] > 50:
                     continue
                 out = {"id": r["id"], "speed": r["speed"], "road": r["road"]}
@@ -112,7 +114,10 @@ def mapped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             causes.append(cause)
             payloads.append(payload)
         taken = batch.take(pa.array(at, pa.int32()))
-        columns = [pa.array(values, pa.binary()), pa.array(causes, pa.string())]
+        columns: list[pa.Array[Any]] = [
+            pa.array(values, pa.binary()),
+            pa.array(causes, pa.string()),
+        ]
         columns += [taken.column(0), taken.column(1), taken.column(2)]
         columns += [pa.array(payloads, pa.binary()), taken.column(4)]
         yield pa.RecordBatch.from_arrays(columns, names=names)
@@ -121,11 +126,15 @@ def mapped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def start(session: SparkSession, order: dict[str, Any]) -> StreamingQuery:
     """Start a query from Kafka to Kafka, in real-time mode or for what is there now."""
     broker = {"kafka.bootstrap.servers": order["boot"]}
-    reader = session.readStream.format("kafka").options(**broker).option("subscribe", order["source"])
+    reader = (
+        session.readStream.format("kafka").options(**broker).option("subscribe", order["source"])
+    )
     records = reader.options(startingOffsets="earliest", includeHeaders="true").load()
     real_time = order["mode"] == "real-time"
     made = by_arrow(records) if order["kind"] == "arrow" else by_sql(records)
-    writer = rows(made, order).writeStream.queryName(order["name"]).format("kafka").options(**broker)
+    writer = (
+        rows(made, order).writeStream.queryName(order["name"]).format("kafka").options(**broker)
+    )
     writer = writer.options(
         **{
             "checkpointLocation": order["checkpoint"],

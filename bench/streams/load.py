@@ -49,7 +49,7 @@ def receive(boot: str, topic: str, first: int, count: int, file: Path, limit: fl
     parts = [TopicPartition(topic, number) for number in range(PARTITIONS)]
     ends = [consumer.get_watermark_offsets(part, timeout=30) for part in parts]
     for part, end in zip(parts, ends, strict=True):
-        part.offset = end[1] if end is not None else 0
+        part.offset = end[1]
     consumer.assign(parts)
     consumer.poll(0.5)
     print("ready", flush=True)

@@ -19,7 +19,9 @@ def nothing() -> None:
     """Look at nothing."""
 
 
-def timed(rig: Rig, system: System, kind: str, mode: str, source: str, count: int) -> dict[str, Any]:
+def timed(
+    rig: Rig, system: System, kind: str, mode: str, source: str, count: int
+) -> dict[str, Any]:
     """Do the work once, from a fresh place to a fresh topic, and return the figures."""
     name = rig.name(f"{kind}-{mode}")
     work = Work(name, kind, mode, source, f"out-{name}")

@@ -165,7 +165,7 @@ class Rig:
 
     boot: str
     place: Path
-    kafka: ManagedKafka
+    admin: AdminClient
     systems: list[System] = field(default_factory=list)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
@@ -175,20 +175,14 @@ class Rig:
 
     def make(self, *topics: str, partitions: int = PARTITIONS) -> None:
         """Make topics."""
-        admin = _admin(self.boot)  # kept until the answers are there
-        made = admin.create_topics([NewTopic(topic, partitions, 1) for topic in topics])
+        made = self.admin.create_topics([NewTopic(topic, partitions, 1) for topic in topics])
         for future in made.values():
             future.result(30)
 
     def drop(self, *topics: str) -> None:
         """Remove topics with their records."""
-        admin = _admin(self.boot)
-        for future in admin.delete_topics(list(topics)).values():
+        for future in self.admin.delete_topics(list(topics)).values():
             future.result(30)
-
-
-def _admin(boot: str) -> AdminClient:
-    return AdminClient({"bootstrap.servers": boot})
 
 
 def pipeline_text(work: Work) -> str:
@@ -229,7 +223,7 @@ def rig(*, by_hand: bool = True) -> Iterator[Rig]:
         kafka.start()
         clients = kafka.clients()
         boot = clients["java"]["bootstrap.servers"]
-        found = Rig(boot, place, kafka)
+        found = Rig(boot, place, AdminClient({"bootstrap.servers": boot}))
         found.make(DEAD)
         engine.wait()
         found.systems.append(Millrace(engine, clients["java"], place / "jobs"))

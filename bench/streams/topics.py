@@ -83,7 +83,7 @@ class End:
         while True:
             try:
                 ends = [self._consumer.get_watermark_offsets(p, timeout=10) for p in self._parts]
-                return sum(end[1] for end in ends if end is not None)
+                return sum(end[1] for end in ends)
             except KafkaException:
                 if time.monotonic() > until:
                     raise

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from millrace.errors import OperationFailed
+from millrace.errors import OperationFailed, SpecError
 from millrace.model.pipeline import Pipeline
 from millrace.spec import FileFormat, load_text
 from millrace.wire import pipeline_document
@@ -28,17 +28,17 @@ def read_applied(place: Path) -> Applied:
     """Return what was applied last; nothing for a pipeline that never ran."""
     try:
         document = json.loads((place / "applied.json").read_text("utf-8"))
+        text, places = json.dumps(document["pipeline"]), document["places"]
+        loaded = load_text(text, "applied.json", file_format=FileFormat.NATIVE)
+        return Applied(loaded.required(), places)
     except FileNotFoundError:
         return Applied()
-    text = json.dumps(document["pipeline"])
-    loaded = load_text(text, "applied.json", file_format=FileFormat.NATIVE)
-    if loaded.pipeline is None:
+    except (ValueError, TypeError, KeyError, SpecError) as error:
         raise OperationFailed(
             "state-broken",
             f"what was applied last can't be read: {place / 'applied.json'}",
             "move that folder away to begin anew",
-        )
-    return Applied(loaded.pipeline, document["places"])
+        ) from error
 
 
 def write_applied(place: Path, applied: Applied) -> None:

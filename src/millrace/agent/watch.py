@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from millrace.agent.runner import Runner
 from millrace.errors import OperationFailed
 from millrace.measure.hops import hop_times
+from millrace.measure.metrics import JobSample, Metrics
 from millrace.model.job import Job
 from millrace.ports import JobStatus, Log, Record, Span
 
@@ -41,8 +42,11 @@ class JobView:
 class Watch:
     """Looks again and again in a thread of its own; `views` never waits."""
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: Runner, metrics: Metrics | None = None) -> None:
         self._runner = runner
+        self._metrics = metrics
+        #: The most records that each stream held before its readers, as far as was seen.
+        self.peaks: dict[str, int] = {}
         self._stop = threading.Event()
         self._ends: dict[str, Mapping[int, Span]] = {}
         self._oldest: dict[tuple[str, str], float] = {}
@@ -115,6 +119,17 @@ class Watch:
                     look()
                 except OperationFailed:
                     continue  # the broker is away: what was seen last stays
+            self._show()
+
+    def _show(self) -> None:
+        """Pass what was seen on to the metrics, and keep the highest lags."""
+        views = self.views()
+        for view in views:
+            for stream, count in view.lag_records.items():
+                self.peaks[stream] = max(count, self.peaks.get(stream, 0))
+        if self._metrics is not None:
+            pipeline = self._runner.pipeline.name
+            self._metrics.show(_sample(pipeline, view) for view in views)
 
     def _log(self, stream: str) -> Log:
         site = self._runner.pipeline.streams[stream].site or ""
@@ -169,3 +184,9 @@ class Watch:
         if new and len(times) >= 2:
             kept = self._latencies.setdefault(job, deque(maxlen=_SAMPLES))
             kept.append((times[-1] - times[-2]) / 1000)
+
+
+def _sample(pipeline: str, view: JobView) -> JobSample:
+    quantiles = {0.5: view.p50, 0.99: view.p99}
+    latency = {quantile: took for quantile, took in quantiles.items() if took is not None}
+    return JobSample(pipeline, view.job, view.status, view.lag_records, view.lag_seconds, latency)

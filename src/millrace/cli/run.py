@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -87,13 +88,22 @@ def _run(
     from millrace.agent.runner import Runner  # noqa: PLC0415
     from millrace.agent.watch import Watch  # noqa: PLC0415
     from millrace.cli.views.run import views_document  # noqa: PLC0415
+    from millrace.measure.metrics import Metrics  # noqa: PLC0415
+    from millrace.measure.metrics_server import MetricsServer  # noqa: PLC0415
 
-    with _fetching() as told, _signals():
-        runner = Runner(pipeline, Fleet.of(pipeline, folders, told), code, say)
+    place, metrics = folders.pipeline(pipeline.name), Metrics()
+    with (
+        _logged(place / "run.log") as tell,
+        MetricsServer(metrics, place / "metrics.token") as server,
+        _fetching() as told,
+        _signals(),
+    ):
+        runner = Runner(pipeline, Fleet.of(pipeline, folders, told), code, tell)
         runner.start()
-        watch = Watch(runner)
+        watch = Watch(runner, metrics)
         try:
-            say(f"{pipeline.name} runs: {len(pipeline.jobs)} jobs; Ctrl-C stops it")
+            tell(f"metrics: {server.address} (token in {place / 'metrics.token'})")
+            tell(f"{pipeline.name} runs: {len(pipeline.jobs)} jobs; Ctrl-C stops it")
             with _interruptible():
                 if not until_drained:
                     _watched(runner, watch, seconds, quiet=output is Output.JSON)
@@ -130,6 +140,21 @@ def _watched(runner: Runner, watch: Watch, seconds: float | None, *, quiet: bool
                 note = ", ".join(f"{name} restarted {n}x" for name, n in runner.restarts.items())
                 live.update(jobs_table(runner.pipeline.name, watch.views(), note), refresh=True)
             time.sleep(_LOOK_SECONDS)
+
+
+@contextmanager
+def _logged(file: Path) -> Iterator[Callable[[str], None]]:
+    """What is told to a person also goes to a log of lines of JSON."""
+    from millrace.measure.logs import log_event, log_to  # noqa: PLC0415
+
+    logger = logging.getLogger("millrace.run")
+
+    def tell(text: str) -> None:
+        log_event(logger, text)
+        say(text)
+
+    with closing(log_to(file)):
+        yield tell
 
 
 @contextmanager

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
+from millrace.cli.describe import asked, facts_document, modes_text
 from millrace.cli.options import FormatOption, OutputOption, ProfileOption
 from millrace.cli.output import Output, fail, loaded_file, required, show, show_json, show_problems
 from millrace.cli.views.values import balance_text, origin_document, origin_text
 from millrace.errors import nearest
+from millrace.model.status import JobFacts
 from millrace.spec import Loaded
 from millrace.spec.convert import Origin
 from millrace.wire import diagnostic_document
@@ -22,20 +25,45 @@ def validate(
     profile: ProfileOption = None,
     output: OutputOption = Output.TEXT,
     file_format: FormatOption = None,
+    engine: Annotated[
+        bool,
+        typer.Option("--engine", help="Start Spark and ask it, too: modes, schemas, code."),
+    ] = False,
 ) -> None:
     """Check pipeline files: every problem at once, with its place and what to do.
+
+    Without --engine no Spark is needed, and the mode of a job is decided at its start.
 
     Example: [bold]millrace validate pipeline.yaml --profile laptop[/bold]
     """
     results = [(file, loaded_file(file, profile, file_format)) for file in files]
+    facts = {
+        file: asked(loaded.pipeline, file, None)
+        for file, loaded in results
+        if engine and loaded.pipeline is not None
+    }
     if output is Output.JSON:
         documents = [_document(file, loaded) for file, loaded in results]
+        for document in documents:
+            document.update(_modes(facts.get(document["file"]), results))
         show_json(documents[0] if len(documents) == 1 else documents)
     else:
         for file, loaded in results:
             _show(file, loaded)
+            if file in facts:
+                show(modes_text(facts[file]))
     if any(loaded.pipeline is None for _, loaded in results):
         raise typer.Exit(1)
+
+
+def _modes(
+    facts: Mapping[str, JobFacts] | None, results: list[tuple[str, Loaded]]
+) -> dict[str, Any]:
+    if facts is None:
+        return {}
+    pipelines = [item.pipeline for _, item in results if item.pipeline is not None]
+    jobs = {name: job for pipeline in pipelines for name, job in pipeline.jobs.items()}
+    return {"engine": {name: facts_document(jobs[name], item) for name, item in facts.items()}}
 
 
 def _show(file: str, loaded: Loaded) -> None:

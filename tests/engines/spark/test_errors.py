@@ -60,11 +60,11 @@ def test_code_that_shall_stop_its_job_is_not_tried_again() -> None:
     text = (
         "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
         "ValueError: three\n\nThe above exception was the direct cause of the following:\n"
-        "millrace.engines.spark.map_worker.StoppedByError: on_error: stop, and ValueError: three\n"
+        "millrace.engines.spark.map_worker.StoppedByError: ValueError: three\n"
     )
     failure = run_failure("j", text)
     assert (failure.code, failure.transient) == ("stopped-by-error", False)
-    assert "ValueError: three" in failure.message
+    assert failure.message == "job j: ValueError: three"
     assert "on_error" in failure.hint
 
 

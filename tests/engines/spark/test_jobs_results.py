@@ -162,9 +162,8 @@ def test_error_policies_of_map(lab: Lab) -> None:
     ) as case:
         case.send("raw", cars()[:10])
         case.drain("skip", "retry")
-        assert [item["speed"] for item in objects(case.read("skipped"))] == [
-            float(n) for n in range(10) if n != 3
-        ]
+        skipped = sorted(item["speed"] for item in objects(case.read("skipped")))
+        assert skipped == [float(n) for n in range(10) if n != 3]
         assert len(case.read("retried")) == 9
         calls = Path(lab.place / "calls").read_text().split()
         assert [calls.count(str(float(n))) for n in range(10)] == [1, 1, 1, 3, 1, 3, 1, 1, 1, 1]

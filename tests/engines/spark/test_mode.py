@@ -32,7 +32,7 @@ SECOND = Duration.UNITS["s"]
 
 CASES: list[tuple[Job, QueryFacts, str]] = [
     (Job(name="j", map="m:f"), replace(EASY, operators=("MapInArrow",), python=True), "map:"),
-    (Job(name="j", state=KeyedState("m:f")), EASY, "state:"),
+    (Job(name="j", state=KeyedState(code="m:f")), EASY, "state:"),
     (SQL, replace(EASY, python=True), "a Python function in the query"),
     (SQL, replace(EASY, operators=("Join",)), "a join"),
     (SQL, replace(EASY, operators=("GlobalLimit",)), "LIMIT"),
@@ -45,7 +45,7 @@ CASES: list[tuple[Job, QueryFacts, str]] = [
     (replace(SQL, order=Order.PRESERVE), EASY, "order: preserve"),
     (replace(SQL, promise=Promise.NO_DUPLICATES), EASY, "promise: no-duplicates"),
     (replace(SQL, interval=Duration(SECOND)), EASY, "interval: 1 s"),
-    (replace(SQL, checkpoint=Checkpoint(Duration(4 * SECOND))), EASY, "below 5 s"),
+    (replace(SQL, checkpoint=Checkpoint(every=Duration(4 * SECOND))), EASY, "below 5 s"),
     (SQL, replace(EASY, brokers=2), "several brokers"),
     (SQL, replace(EASY, slots=513), "513 task slots and the driver has 512"),
 ]
@@ -78,7 +78,7 @@ def test_an_impossible_real_time_says_why_and_what_to_do(
     [
         (SQL, EASY),
         (replace(SQL, emit=Emit.UPDATES), STATE),
-        (replace(SQL, checkpoint=Checkpoint(Duration(5 * SECOND))), EASY),
+        (replace(SQL, checkpoint=Checkpoint(every=Duration(5 * SECOND))), EASY),
         (SQL, replace(EASY, slots=512)),
         (SQL, replace(EASY, operators=("Generate", "Union", "Expand", "View"))),
     ],

@@ -93,12 +93,16 @@ class _Package:
 
     def module(self, name: str) -> ModuleType:
         """Import a module of the folder, its packages first."""
+        if not name:
+            return sys.modules[self.name]
         parent, _, last = name.rpartition(".")
-        if parent:
-            self.module(parent)
+        above = self.module(parent)
         private = f"{self.name}.{name}"
         if private in sys.modules:
             return sys.modules[private]
+        if not self.has(name):
+            message = f"No module named {name!r}"
+            raise ModuleNotFoundError(message, name=name)
         path = self.folder.joinpath(*name.split("."))
         package = (path / "__init__.py").is_file()
         file = path / "__init__.py" if package else path.with_suffix(".py")
@@ -115,8 +119,7 @@ class _Package:
         except BaseException:
             del sys.modules[private]
             raise
-        if parent:
-            setattr(sys.modules[f"{self.name}.{parent}"], last, module)
+        setattr(above, last, module)
         return module
 
     def _import(
@@ -128,14 +131,19 @@ class _Package:
         level: int = 0,
     ) -> ModuleType:
         """The import statement of the folder's modules: neighbours first, then all others."""
-        if level or not self.has(name.partition(".")[0]):
-            return builtins.__import__(name, globals, locals, fromlist or (), level)
+        if level:
+            own = str((globals or {}).get("__package__") or "")
+            whole = importlib.util.resolve_name("." * level + name, own)
+            name = whole.removeprefix(self.name).removeprefix(".")
+        elif not self.has(name.partition(".")[0]):
+            return builtins.__import__(name, globals, locals, fromlist or ())
         found = self.module(name)
         if not fromlist:
             return self.module(name.partition(".")[0])
         for item in fromlist:
-            if not hasattr(found, item) and self.has(f"{name}.{item}"):
-                self.module(f"{name}.{item}")
+            inner = f"{name}.{item}" if name else item
+            if not hasattr(found, item) and self.has(inner):
+                self.module(inner)
         return found
 
 

@@ -33,6 +33,8 @@ _KNOWN: tuple[tuple[str, str, str, bool], ...] = (
     (r"OutOfMemoryError", "out-of-memory",
      "give the driver more memory: sites.SITE.engine.options: {spark.driver.memory: 4g}", True),
 )  # fmt: skip
+#: Names of Millrace's own errors, which mean nothing to a user.
+_OWN = re.compile(r"^millrace\.[\w.]+: ")
 
 
 def analysis_failure(job: str, error: Exception) -> OperationFailed:
@@ -80,4 +82,4 @@ def _cause(text: str) -> str:
         ]
         causes = lines or causes
     found = causes[-1] if causes else text.strip().splitlines()[0] if text.strip() else "it ended"
-    return found.strip()[:400]
+    return _OWN.sub("", found.strip())[:400]

@@ -45,6 +45,7 @@ def map_rows(order: JobOrder, sources: Sequence[Source], target: Target) -> Data
         job.on_error.policy,
         job.on_error.retries,
     )
+    keyed = [place for place, _, _, key, _ in outputs.values() if key]
     records = _records(sources)
     rows = records.mapInArrow(task.__call__, OUTPUT)
     names = F.array(*(F.lit(source.stream.name) for source in sources))
@@ -58,7 +59,9 @@ def map_rows(order: JobOrder, sources: Sequence[Source], target: Target) -> Data
     )
     return addressed(
         rows.select(
-            F.coalesce(F.col("result_key").cast("binary"), F.col("key")).alias(KEY),
+            F.when(F.col("out").isin(keyed), F.col("result_key").cast("binary"))
+            .otherwise(F.col("key"))
+            .alias(KEY),
             F.col("value").alias(VALUE),
             origin.alias(ORIGIN),
             F.col("fate").alias(FATE),

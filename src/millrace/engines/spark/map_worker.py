@@ -120,7 +120,7 @@ class _Work:
         data = write(result)
         if len(data) > largest:
             return place, None, None, DROPPED, f"a result of {len(data)} bytes is too large"
-        key = str(result.get(columns[0])) if len(columns) == 1 else _joined(result, columns)
+        key = _text(result.get(columns[0])) if len(columns) == 1 else _joined(result, columns)
         return place, data, key, USED, None
 
 
@@ -130,6 +130,13 @@ def _named(result: Any, known: Mapping[str, Any]) -> tuple[str, Any]:
         message = f"a result must be a pair of an output's name ({', '.join(known)}) and a record"
         raise TypeError(message)
     return result
+
+
+def _text(value: Any) -> str | None:
+    """A key column as text, as Spark's own cast makes it."""
+    if value is None:
+        return None
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _joined(result: Any, columns: tuple[str, ...]) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Container
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ def part_of(pipeline: Pipeline, job: str) -> Pipeline:
     for stream in [pipeline.streams[name] for name in names]:
         if stream.dead_letters is not None:
             names[stream.dead_letters] = None
-    streams = {name: _alone(pipeline.streams[name]) for name in names}
+    streams = {name: _alone(pipeline.streams[name], names) for name in names}
     sites = {stream.site or "" for stream in streams.values()} | {found.site or ""}
     return Pipeline(
         pipeline.name,
@@ -75,6 +76,7 @@ def part_of(pipeline: Pipeline, job: str) -> Pipeline:
     )
 
 
-def _alone(stream: Stream) -> Stream:
-    """A stream without the rates that only make sense among all of its users."""
-    return replace(stream, rate=None)
+def _alone(stream: Stream, names: Container[str]) -> Stream:
+    """A stream without what only makes sense among all of its users."""
+    letters = stream.dead_letters if stream.dead_letters in names else None
+    return replace(stream, rate=None, dead_letters=letters)

@@ -40,7 +40,7 @@ from millrace.model.stream import Format, Stream
 from millrace.ports import Fates, JobOrder, Record
 
 #: How long a job may take over the records of a test, in seconds.
-LIMIT = 100.0
+LIMIT = 300.0
 #: The dead letters of inputs that declare no stream for them: a test wants to see them too.
 LETTERS = "__dead_letters"
 _TABLE = "millrace_trial"
@@ -48,16 +48,17 @@ _COLUMNS = (
     "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, "
     "timestampType int, headers array<struct<key: string, value: binary>>"
 )
-_HEADERS: pa.DataType = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-_TIME: pa.DataType = pa.timestamp("us", tz="UTC")
-_ARROW = pa.schema(
-    [
-        pa.field("key", pa.binary()), pa.field("value", pa.binary()),
-        pa.field("topic", pa.string()), pa.field("partition", pa.int32()),
-        pa.field("offset", pa.int64()), pa.field("timestamp", _TIME),
-        pa.field("timestampType", pa.int32()), pa.field("headers", _HEADERS),
-    ]
-)  # fmt: skip
+_FIELDS: list[tuple[str, pa.DataType]] = [
+    ("key", pa.binary()),
+    ("value", pa.binary()),
+    ("topic", pa.string()),
+    ("partition", pa.int32()),
+    ("offset", pa.int64()),
+    ("timestamp", pa.timestamp("us", tz="UTC")),
+    ("timestampType", pa.int32()),
+    ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+]
+_ARROW = pa.schema(_FIELDS)
 
 Spark = SparkSession
 Records = Mapping[str, Sequence[Record]]

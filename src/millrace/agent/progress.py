@@ -1,0 +1,27 @@
+"""How far the jobs of a pipeline are, from their folders: for whoever is not the one that runs it."""
+
+from __future__ import annotations
+
+import json
+
+from millrace.agent.brokers import site_place
+from millrace.agent.state import read_applied
+from millrace.engines.spark.ledger import progress_of
+from millrace.machine import Folders
+from millrace.ports import Progress
+
+
+def progress_at(folders: Folders, pipeline: str) -> dict[str, Progress]:
+    """Return the progress of each job as of its last boundary; of none that never had one."""
+    applied = read_applied(folders.pipeline(pipeline))
+    found = {}
+    for name, number in applied.places.items():
+        job = applied.pipeline.jobs.get(name)
+        if job is None:
+            continue
+        place = site_place(folders, pipeline, job.site or "") / "jobs" / name / str(number)
+        try:
+            found[name] = progress_of(json.loads((place / "ledger.json").read_text("utf-8")))
+        except FileNotFoundError:
+            continue
+    return found

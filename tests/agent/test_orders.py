@@ -1,0 +1,76 @@
+"""Orders for engines: schemas that only writers know, partitions that brokers have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from millrace.agent.orders import orders, with_partitions, with_schemas
+from millrace.model.pipeline import Pipeline
+from millrace.model.status import JobFacts
+from millrace.ports import BrokerStatus, StreamStatus
+from millrace.spec import load_text
+
+TEXT = """
+pipeline: p
+sites: {here: {broker: kafka}}
+streams:
+  raw: {schema: {a: int}}
+  middle: {}
+  known: {schema: {a: int}}
+  end: {topic: last}
+jobs:
+  late: {from: middle, to: end, sql: "SELECT a FROM middle"}
+  early: {from: raw, to: middle, sql: "SELECT a FROM raw"}
+  side: {from: raw, to: known, sql: "SELECT a FROM raw"}
+"""
+
+
+@pytest.fixture
+def pipeline() -> Pipeline:
+    return load_text(TEXT, "p").required()
+
+
+def test_a_stream_takes_the_schema_of_its_writer(pipeline: Pipeline) -> None:
+    facts = {
+        "early": JobFacts(schema={"a": "int"}),
+        "side": JobFacts(schema={"a": "bigint"}),
+        "late": JobFacts(),
+    }
+    found = with_schemas(pipeline, facts).streams
+    assert found["middle"].schema == {"a": "int"}
+    assert found["known"].schema == {"a": "int"}  # as declared
+    assert found["end"].schema is None
+    assert with_schemas(pipeline, {}) == pipeline
+
+
+def test_partitions_are_those_that_are_there(pipeline: Pipeline) -> None:
+    there = {"raw": StreamStatus(7), "last": StreamStatus(3), "end": StreamStatus(9)}
+    found = with_partitions(pipeline, {"here": BrokerStatus(up=True, streams=there)}).streams
+    assert {name: stream.partitions for name, stream in found.items()} == {
+        "raw": 7,
+        "middle": 1,
+        "known": 1,
+        "end": 3,
+    }
+    assert with_partitions(pipeline, {}) == pipeline
+
+
+def test_writers_come_before_their_readers(pipeline: Pipeline) -> None:
+    places = {name: Path("/jobs") / name for name in pipeline.jobs}
+    clients = {"here": {"bootstrap.servers": "h:1"}}
+    found = orders(pipeline, clients, places, Path("/code"))
+    names = [order.job.name for order in found]
+    assert sorted(names) == ["early", "late", "side"]
+    assert names.index("early") < names.index("late")
+    for order in found:
+        assert order.place == places[order.job.name]
+        assert (order.brokers, order.code, order.pipeline) == (clients, Path("/code"), pipeline)
+
+
+def test_only_some_jobs_are_ordered(pipeline: Pipeline) -> None:
+    places = {"late": Path("/l")}
+    [only] = orders(pipeline, {}, places, Path("/code"), [pipeline.jobs["late"]])
+    assert only.job.name == "late"
+    assert orders(pipeline, {}, {}, Path("/code"), []) == []

@@ -1,0 +1,88 @@
+"""How far a query is, read from folders as Spark writes them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from millrace.engines.spark.checkpoint import Committed, committed
+
+
+def made(place: Path, *, sources: list[dict[str, dict[str, int]]] | None = None) -> Path:
+    """Make the folder of a query that was started, with the first positions of its sources."""
+    (place / "metadata").write_text('{"id":"x"}')
+    for name in ("commits", "offsets"):
+        (place / name).mkdir()
+    for number, positions in enumerate(sources or []):
+        folder = place / "sources" / str(number)
+        folder.mkdir(parents=True)
+        (folder / "0").write_bytes(b"\x00v1\n" + json.dumps(positions).encode())
+    return place
+
+
+def batch(
+    place: Path, number: int, *sources: dict[str, dict[str, int]] | None, commit: bool = True
+) -> None:
+    lines = [json.dumps(item) if item is not None else "-" for item in sources]
+    text = "\n".join(["v1", '{"batchWatermarkMs":0,"conf":{}}', *lines])
+    (place / "offsets" / str(number)).write_text(text)
+    (place / "offsets" / f".{number}.crc").write_bytes(b"crc")
+    if commit:
+        (place / "commits" / str(number)).write_text("v1\n{}")
+        (place / "commits" / f".{number}.crc").write_bytes(b"crc")
+        os.utime(place / "commits" / str(number), (1000 + number, 1000 + number))
+
+
+def test_no_query_was_ever_there(tmp_path: Path) -> None:
+    assert committed(tmp_path / "nowhere") == Committed()
+    assert committed(tmp_path) == Committed(-1, None, {}, {})
+
+
+def test_the_first_batch_is_not_committed(tmp_path: Path) -> None:
+    place = made(tmp_path, sources=[{"a": {"0": 5, "1": 7}}, {"b": {"0": 1}}])
+    batch(place, 0, {"a": {"0": 9, "1": 9}}, {"b": {"0": 9}}, commit=False)
+    os.utime(place / "metadata", (77, 77))
+    first = {"a": {0: 5, 1: 7}, "b": {0: 1}}
+    assert committed(place) == Committed(-1, 77_000, first, first)
+
+
+def test_started_and_nothing_more(tmp_path: Path) -> None:
+    found = committed(made(tmp_path))
+    assert (found.batch, found.positions, found.first) == (-1, {}, {})
+    assert found.at is not None
+
+
+def test_the_last_commit_counts_and_not_what_is_open(tmp_path: Path) -> None:
+    place = made(tmp_path, sources=[{"a": {"0": 0}}])
+    batch(place, 0, {"a": {"0": 3}})
+    batch(place, 1, {"a": {"0": 8}})
+    batch(place, 2, {"a": {"0": 20}}, commit=False)
+    assert committed(place) == Committed(1, 1_001_000, {"a": {0: 8}}, {"a": {0: 0}})
+
+
+def test_old_batches_may_be_gone(tmp_path: Path) -> None:
+    """Spark removes old files; numbers are compared as numbers."""
+    place = made(tmp_path, sources=[{"a": {"0": 0}}])
+    for number in (8, 9, 10):
+        batch(place, number, {"a": {"0": number * 10}})
+    (place / "offsets" / "8").unlink()
+    (place / "commits" / "9").unlink()
+    found = committed(place)
+    assert (found.batch, found.positions) == (10, {"a": {0: 100}})
+
+
+def test_a_source_without_a_position_is_left_out(tmp_path: Path) -> None:
+    place = made(tmp_path, sources=[{"a": {"0": 0}}])
+    batch(place, 0, None, {"a": {"0": 4}})
+    assert committed(place).positions == {"a": {0: 4}}
+
+
+def test_a_commit_whose_offsets_are_gone_is_an_error(tmp_path: Path) -> None:
+    place = made(tmp_path)
+    batch(place, 0, {"a": {"0": 3}})
+    (place / "offsets" / "0").unlink()
+    with pytest.raises(FileNotFoundError):
+        committed(place)
