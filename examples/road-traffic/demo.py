@@ -55,7 +55,7 @@ class Traffic:
             return False
 
     def settled(self) -> bool:
-        """Whether all that was sent has passed cleaning and forwarding, and windows have read it."""
+        """Whether all that was sent has been cleaned and forwarded, and windows have read it."""
         for edge, count in self.good.items():
             if _count(self.log(f"clean-{edge}").ends(f"clean-{edge}")) < count:
                 return False
@@ -164,11 +164,17 @@ def main() -> None:
     await_(lambda: closed(traffic, wanted), "windows are still open")
     problems = compared(traffic, wanted)
     rejected = _count(traffic.log("rejected").ends("rejected"))
-    print(f"sent {sent}: {sum(wanted.used.values())} used, {sum(wanted.filtered.values())} filtered, "
-          f"{sum(wanted.malformed.values())} malformed ({rejected} dead letters)")  # fmt: skip
+    used, filtered = sum(wanted.used.values()), sum(wanted.filtered.values())
+    malformed = sum(wanted.malformed.values())
+    print(f"sent {sent}: {used} used, {filtered} filtered, {malformed} malformed")
+    print(f"dead letters: {rejected}")
     for row in traffic.results("global"):
         print(f"  {row['start']}  {row['vehicles']} vehicles, {row['speed']:.1f} km/h on average")
-    draw({edge: traffic.results(f"local-{edge}") for edge in EDGES}, traffic.results("global"), given.out)
+    draw(
+        {edge: traffic.results(f"local-{edge}") for edge in EDGES},
+        traffic.results("global"),
+        given.out,
+    )
     print(f"wrote {given.out}")
     print("all windows are as a computation in plain Python has them" if not problems else "")
     raise SystemExit("\n".join(problems[:10]) if problems else 0)

@@ -149,7 +149,7 @@ def test_raw_bytes_and_headers_upset_no_terminal(pipeline: Path) -> None:
         (("raw", "--from", "-0"), 2, "-0: the last 1 to"),
         (("raw", "--partition", "2"), 1, "raw has no partition 2"),
         (("raw", "--wait", "soon"), 2, "'soon' is not a time"),
-        (("absent", "--wait", "0s"), 1, "absent"),
+        (("absent", "--wait", "0s"), 1, "there is no topic 'absent'"),
     ],
 )
 def test_what_can_not_be_shown_is_said(

@@ -165,10 +165,11 @@ REVIVE = "import pickle, sys; print(pickle.loads(sys.stdin.buffer.read())(20))"
 
 def elsewhere(function: Callable[..., Any], tmp_path: Path) -> str:
     """Call a function in a process that knows nothing of its folder."""
-    data = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
+    data: bytes = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
+    command = [sys.executable, "-c", REVIVE]
     done = subprocess.run(
-        [sys.executable, "-c", REVIVE], input=data, capture_output=True, timeout=60, cwd=tmp_path
-    )  # fmt: skip
+        command, input=data, capture_output=True, timeout=60, cwd=tmp_path, check=False
+    )
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode().strip()
 

@@ -13,7 +13,12 @@ from millrace.errors import OperationFailed
 KNOWN = [
     ("java.io.IOException: No space left on device", "disk-full", "make room", True),
     ("Disk quota exceeded", "disk-full", "make room", True),
-    ("org.apache.kafka.common.errors.TopicAuthorizationException: no", "no-rights", "rights", False),
+    (
+        "org.apache.kafka.common.errors.TopicAuthorizationException: no",
+        "no-rights",
+        "rights",
+        False,
+    ),
     ("GroupAuthorizationException", "no-rights", "rights", False),
     ("SaslAuthenticationException: wrong", "not-authenticated", "sasl.password", False),
     ("UnknownTopicOrPartitionException: gone", "no-stream", "run the pipeline again", True),

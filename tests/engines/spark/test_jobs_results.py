@@ -1,4 +1,5 @@
 """What jobs make of records, compared with a plain computation; each job drains and ends."""
+# ruff: noqa: S608 - queries of a pipeline text, from constants
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import pytest
 from millrace.ports import JobState, Record
 from tests.engines.spark.lab import Case, Lab, balanced, json_record, multiset, objects
 
-pytestmark = pytest.mark.xdist_group("spark-results")
+pytestmark = [pytest.mark.xdist_group("spark-results"), pytest.mark.timeout(300)]
 CARS = "schema: {car: string, speed: double}"
 SPEEDS = [(f"c{number % 7}", float(number)) for number in range(60)]
 
@@ -283,7 +284,7 @@ DOUBTFUL = [
     '{"t":"2026-01"}', '{"t":"2026"}', '{"t":"20260101"}', '{"t":"2026-W01-1"}', '{"t":"soon"}',
     '{"t":""}', '{"t":1767225600}', '{"t":1.5}', '{"t":100000000000000000}', '{"t":true}',
     '{"t":"2026-01-01T00:00:00.123456789Z"}', '{"t":"2026-01-01T00:00:00+02:00"}',
-    '{"t":"2026-02-30T00:00:00Z"}', '{"t":"2026-01-01T24:00:00Z"}',
+    '{"t":"2026-01-01T00:00Z"}', '{"t":"2026-02-30T00:00:00Z"}', '{"t":"2026-01-01T24:00:00Z"}',
     '{"y":"2026-01-01"}', '{"y":"2026-01-01x"}', '{"y":"2026-13-01"}', '{"y":"2026"}', '{"y":1}',
     '{"y":"2026-01-01T10:00:00"}', '{"y":"2026-1-2"}',
 ]  # fmt: skip
@@ -313,3 +314,86 @@ def test_sql_and_map_take_the_same_records_as_malformed(lab: Lab) -> None:
         )
         assert (sorted(by_sql - by_map), sorted(by_map - by_sql)) == ([], [])
         assert len(by_sql) < len(records)
+
+
+PROBLEMS = {
+    "missing": ('sql: "SELECT car FROM raw"', "schema-does-not-fit", "speed is missing", "schema"),
+    "other": (
+        'sql: "SELECT *, 1 AS odd FROM raw"',
+        "schema-does-not-fit",
+        "odd is not among them",
+        "streams.out.schema",
+    ),
+    "type": (
+        "sql: \"SELECT car, 'x' AS speed FROM raw\"",
+        "schema-does-not-fit",
+        "speed is string and can't be double",
+        "select those columns",
+    ),
+    "near": ('sql: "SELECT car, speed AS sped FROM raw"', "schema-does-not-fit", "sped", "schema"),
+    "reserved": ('sql: "SELECT 1 AS __x FROM raw"', "reserved-name", "'__x'", "AS"),
+    "syntax": ('sql: "SELECT car FORM raw WHERE"', "bad-sql", "WHERE", "jobs.j.sql"),
+    "column": ('sql: "SELECT caar FROM raw"', "bad-query", "`car`", "schemas"),
+    "view": ('sql: "SELECT car FROM rwa"', "bad-query", "rwa", "schemas"),
+    "none": ('python: "code:nothing"', "no-frame", "NoneType", "return a DataFrame"),
+    "number": ('python: "code:number"', "no-frame", "int", "a dict of one for each output"),
+    "names": ('python: "code:names"', "other-outputs", "wrong", "under its name"),
+    "raises": ('python: "code:raises"', "bad-code", "KeyError", ""),
+    "module": ('python: "kode:nothing"', "no-module", "kode", "code:"),
+    "function": ('map: "code:nothin"', "no-function", "nothin", "'nothing'"),
+    "option": (
+        'options: {spark.jars: x}, sql: "SELECT 1"',
+        "setting-not-allowed",
+        "spark.jars",
+        "",
+    ),
+}
+
+
+def test_what_can_not_run_is_found_before_the_start(lab: Lab) -> None:
+    """Each message says what is wrong, and each hint what to do."""
+    code = """
+    def nothing(raw):
+        return None
+
+    def number(raw):
+        return 7
+
+    def names(raw):
+        return {"wrong": raw}
+
+    def raises(raw):
+        return {}["speed"]
+    """
+    for name, (job, wanted, message, hint) in PROBLEMS.items():
+        text = f"streams: {{raw: {{{CARS}}}, out: {{{CARS}}}}}\njobs: {{j: {{from: raw, to: out, "
+        with lab.case(f"{text}{job}}}}}", code=code) as case:
+            found = case.failure()
+            assert (found.code, found.transient) == (wanted, False), (name, found)
+            assert message in found.message, (name, found)
+            assert hint in found.hint, (name, found)
+            assert ("j" if found.code != "schema-does-not-fit" else "out") in found.message
+
+
+def test_a_stream_without_a_schema_takes_its_writers(lab: Lab) -> None:
+    """Through two jobs that are examined together; a reader alone can't know it."""
+    with lab.case(
+        f"""
+        defaults: {{jobs: {{mode: drain}}}}
+        streams: {{raw: {{{CARS}}}, middle: {{}}, end: {{}}}}
+        jobs:
+          a-late: {{from: middle, to: end, sql: "SELECT twice / 2 AS half FROM middle"}}
+          z-early: {{from: raw, to: middle, sql: "SELECT car, speed * 2 AS twice FROM raw"}}
+        """
+    ) as case:
+        alone = case.failure("a-late")
+        assert alone.code == "no-schema"
+        assert "streams.middle.schema" in alone.hint
+        facts = case.examine()
+        assert facts["z-early"].schema == {"car": "string", "twice": "double"}
+        assert facts["a-late"].schema == {"half": "double"}
+        case.send("raw", cars())
+        case.drain("z-early")
+        case.drain("a-late")
+        halves = sorted(item["half"] for item in objects(case.read("end")))
+        assert halves == [speed for _, speed in SPEEDS]

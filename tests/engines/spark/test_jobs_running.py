@@ -1,4 +1,5 @@
 """Jobs that run on: modes, malformed records, sizes, headers, planned stops."""
+# ruff: noqa: S608 - queries of a pipeline text, from constants
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from millrace.model.job import Mode
 from millrace.ports import Fates, JobState, Record
 from tests.engines.spark.lab import Case, Lab, balanced, json_record, multiset, objects, wait_until
 
-pytestmark = pytest.mark.xdist_group("spark-running")
+pytestmark = [pytest.mark.xdist_group("spark-running"), pytest.mark.timeout(300)]
 CARS = "schema: {car: string, speed: double, at: timestamp}"
 BAD = [b"\xff garbage", b'{"car": "x", "speed": "fast"}', b"", b"[1"]
 
@@ -32,7 +33,11 @@ def cars(count: int) -> list[Record]:
         if number % 10 == 3:
             found.append(Record(BAD[number // 10 % len(BAD)], key))
             continue
-        row = {"car": f"c{number % 3}", "speed": float(number), "at": f"2026-01-01T00:{number:02}Z"}
+        row = {
+            "car": f"c{number % 3}",
+            "speed": float(number),
+            "at": f"2026-01-01T00:{number:02}:00Z",
+        }
         found.append(Record(json.dumps(row).encode(), key))
     return found
 
@@ -121,7 +126,7 @@ def check_results(case: Case, name: str, kind: str, fates: Fates) -> None:
 
 
 def test_without_a_stream_for_dead_letters_they_are_counted(lab: Lab) -> None:
-    kinds = [(kind, mode) for mode in ("real-time", "drain") for kind in MODES[mode]]
+    kinds = [("sql", "real-time"), ("map", "drain"), ("window", "drain")]
     text = f"defaults: {{jobs: {{checkpoint: 5 s}}}}\nstreams:\n  raw: {{{CARS}}}\n"
     text += "".join(f"  out-{kind}-{mode}: {{}}\n" for kind, mode in kinds) + "jobs:\n"
     text += "".join(
@@ -139,41 +144,38 @@ def test_without_a_stream_for_dead_letters_they_are_counted(lab: Lab) -> None:
 
 
 def test_auto_never_changes_results(lab: Lab) -> None:
-    """The same job in both modes, with key columns and without, one output and several."""
-    shapes = {"keyed": "key: car", "several": "key: [car, speed]", "keyless": ""}
-    lines = ["defaults: {jobs: {checkpoint: 5 s}, streams: {partitions: 3}}", "streams:"]
-    lines.append(f"  raw: {{{CARS}, dead_letters: dead}}\n  dead: {{format: raw, partitions: 1}}")
-    jobs = ["jobs:"]
+    """The same jobs in both modes: with key columns and without, one output and several."""
+    outputs = {"alone": "key: car", "keyed": "key: car", "several": "key: [car, speed]", "none": ""}
     modes = ("auto", "micro-batch")
+    lines = ["defaults: {jobs: {checkpoint: 5 s}, streams: {partitions: 3}}", "streams:"]
+    lines.append(f"  raw: {{{CARS}}}")
+    lines += [f"  {name}-{mode}: {{{key}}}" for name, key in outputs.items() for mode in modes]
+    lines.append("jobs:")
     for mode in modes:
-        for shape, key in shapes.items():
-            lines.append(f"  {shape}-{mode}: {{{key}}}")
-            jobs.append(f"  {shape}-{mode}: {{from: raw, to: {shape}-{mode}, mode: {mode},")
-            jobs.append('    sql: "SELECT car, speed, at FROM raw WHERE speed <> 5"}')
-        lines.append(f"  high-{mode}: {{key: car}}\n  low-{mode}: {{}}")
-        jobs.append(f"  split-{mode}: {{from: raw, to: [{{stream: high-{mode}, as: high}},")
-        jobs.append(f'    {{stream: low-{mode}, as: low}}], mode: {mode}, python: "code:split"}}')
+        ports = ", ".join(f"{{stream: {n}-{mode}, as: {n}}}" for n in outputs if n != "alone")
+        lines.append(f"  one-{mode}: {{from: raw, to: alone-{mode}, mode: {mode},")
+        lines.append('    sql: "SELECT car, speed, at FROM raw WHERE speed <> 5"}')
+        lines.append(f"  split-{mode}: {{from: raw, to: [{ports}], mode: {mode},")
+        lines.append('    python: "code:split"}')
     code = """
     def split(raw):
-        return {"high": raw.where("speed > 30"), "low": raw.where("speed < 40").select("speed")}
+        slow = raw.where("speed < 40").select("speed")
+        return {"keyed": raw.where("speed > 30"), "several": raw, "none": slow}
     """
-    with lab.case("\n".join([*lines, *jobs]), code=code) as case:
+    with lab.case("\n".join(lines), code=code) as case:
         facts = case.examine()
-        assert {name: fact.mode for name, fact in facts.items() if name.endswith("auto")} == {
-            f"{name}-auto": Mode.REAL_TIME for name in (*shapes, "split")
-        }
+        assert [facts[f"{name}-auto"].mode for name in ("one", "split")] == [Mode.REAL_TIME] * 2
         case.start()
         records = cars(60)
         case.send("raw", [*records[:40], *(Record(r.value) for r in records[40:])])
-        case.read("dead", 6 * 8)
-        for name, count in {**dict.fromkeys(shapes, 53), "high": 26, "low": 36}.items():
+        for name, count in {"alone": 53, "keyed": 26, "several": 54, "none": 36}.items():
             found = [multiset(case.read(f"{name}-{mode}", count)) for mode in modes]
             assert found[0] == found[1], name
             assert found[0].total() == count, name
 
 
 def test_modes_and_their_reasons(lab: Lab) -> None:
-    streams = f"streams: {{raw: {{{CARS}}}, more: {{{CARS}}}, out: {{}}}}\njobs:\n"
+    streams = f"streams: {{raw: {{{CARS}}}, out: {{}}}}\njobs:\n"
     job = "  j: {from: raw, to: out, "
     cases = {
         'sql: "SELECT car FROM raw"': ("real-time", "nothing stands against it"),
@@ -191,15 +193,12 @@ def test_modes_and_their_reasons(lab: Lab) -> None:
             assert fact.mode is Mode(mode), text
             assert any(reason in item for item in fact.reasons), (text, fact.reasons)
     impossible = {
-        'map: "code:record"': "map: a Python function",
+        'python: "code:udf"': "a Python function in the query",
         'sql: "SELECT car FROM raw LIMIT 3"': "LIMIT",
-        'from: [raw, more], sql: "SELECT raw.car FROM raw JOIN more ON raw.car = more.car"': "join",
+        'sql: "SELECT raw.car FROM raw JOIN raw AS r ON raw.car = r.car"': "a join",
     }
     for text, reason in impossible.items():
-        given = text if text.startswith("from") else f"from: raw, {text}"
-        with lab.case(
-            f"{streams}  j: {{to: out, mode: real-time, {given}}}", code=CODE
-        ) as case:  # fmt: skip
+        with lab.case(f"{streams}{job}mode: real-time, {text}}}", code=CODE) as case:
             failure = case.failure()
             assert (failure.code, failure.transient) == ("no-real-time", False)
             assert "job j" in failure.message
@@ -308,50 +307,49 @@ def trickle(case: Case, stream: str, pause: float = 0.01) -> Iterator[list[int]]
         thread.join(60)
 
 
-@pytest.mark.parametrize("mode", ["real-time", "micro-batch"])
-def test_planned_stops_lose_nothing_and_repeat_nothing(lab: Lab, mode: str) -> None:
-    text = f"""
-    defaults: {{streams: {{partitions: 2}}, jobs: {{mode: {mode}, checkpoint: 5 s}}}}
-    streams: {{raw: {{schema: {{id: int}}}}, out: {{}}, even: {{}}, odd: {{}}}}
+def test_planned_stops_lose_nothing_and_repeat_nothing(lab: Lab) -> None:
+    """Stopped and started under a trickle, once before the first boundary and once after it."""
+    text = """
+    defaults: {streams: {partitions: 2}, jobs: {checkpoint: 5 s}}
+    streams: {raw: {schema: {id: int}}, fast: {}, even: {}, odd: {}, batch: {}}
     jobs:
-      copy: {{from: raw, to: out, sql: "SELECT id FROM raw"}}
-      split: {{from: raw, to: [even, odd], python: "code:split"}}
+      fast: {from: raw, to: fast, mode: real-time, sql: "SELECT id FROM raw"}
+      split: {from: raw, to: [even, odd], mode: real-time, python: "code:split"}
+      batch: {from: raw, to: batch, mode: micro-batch, sql: "SELECT id FROM raw"}
     """
     code = """
     def split(raw):
         return raw.where("id % 2 = 0"), raw.where("id % 2 = 1")
     """
-    with lab.case(text, code=code) as case, trickle(case, "raw") as sent:
-        for _ in range(3):
-            case.start()
-            least = len(sent) + 20
-            wait_until(lambda least=least: case.count("out") >= least, "records pass")  # type: ignore[misc]
-            case.stop()
-            assert lab.engine.status()["copy"].state is JobState.STOPPED
+    with lab.case(text, code=code) as case:
+        with trickle(case, "raw") as sent:
+            for boundary in (False, True, False):
+                case.start()
+                flows(case, len(sent) + 20)
+                if boundary:
+                    before = case.progress("fast", 0).fates.read
+                    case.progress("fast", before + 1)
+                case.stop()
+                assert lab.engine.status()["fast"].state is JobState.STOPPED
         case.start()
-        wait_until(lambda: case.progress("copy", 0).batch >= 1, "a boundary")
-        case.stop()
-        case.start()
-        least = len(sent) + 20
-        wait_until(lambda: case.count("out") >= least, "records pass")
-    with_all = len(sent)
-    check_once(case, lab, with_all)
+        flows(case, len(sent))
+        check_once(case, len(sent))
 
 
-def check_once(case: Case, lab: Lab, count: int) -> None:
-    """Start once more without the trickle: all records are there, each once."""
-    case.start()
-    try:
-        case.read("out", count)
-        wait_until(lambda: case.count("even") + case.count("odd") >= count, "all are split")
-        fates = case.fates("copy", count)
-        found = Counter(item["id"] for item in objects(case.read("out")))
-        assert found == Counter(range(count))
-        split = objects([*case.read("even"), *case.read("odd")])
-        assert Counter(item["id"] for item in split) == Counter(range(count))
-        assert (fates.read, fates.lost_sight) == (count, 0)
-    finally:
-        case.stop()
+def flows(case: Case, least: int) -> None:
+    """Wait until every job has written so many records."""
+    for streams in (("fast",), ("even", "odd"), ("batch",)):
+        wait_until(lambda s=streams: sum(map(case.count, s)) >= least, streams)  # type: ignore[misc]
+
+
+def check_once(case: Case, count: int) -> None:
+    for streams in (("fast",), ("even", "odd"), ("batch",)):
+        records = [record for stream in streams for record in case.read(stream)]
+        found = Counter(item["id"] for item in objects(records))
+        assert found == Counter(range(count)), streams
+    for job in ("fast", "split", "batch"):
+        fates = case.fates(job, count)
+        assert (fates.read, fates.lost_sight) == (count, 0), job
 
 
 def test_the_driver_describes_and_lists_its_jobs(lab: Lab) -> None:

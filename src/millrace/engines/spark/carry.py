@@ -64,16 +64,26 @@ def operators(frames: Sequence[DataFrame]) -> Operators:
             continue
         names.append(name)
         pending.extend(_children(node))
-    jvm: Any = frames[0].sparkSession._jvm
-    udf = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.PYTHON_UDF()
-    python = any(top.containsPattern(udf) for top in tops)
+    python = any(_calls_python(frame) for frame in frames)
     return Operators(tuple(dict.fromkeys(names)), python)
 
 
+def _calls_python(frame: DataFrame) -> bool:
+    jvm: Any = frame.sparkSession._jvm
+    udf = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.PYTHON_UDF()
+    return bool(_analyzed(frame).containsPattern(udf))
+
+
 def carried(frame: DataFrame, sources: list[Source]) -> DataFrame | None:
-    """Return the query with origin and malformed flag as two more columns, or None."""
+    """Return the query with origin and malformed flag as two more columns, or None.
+
+    Malformed rows pass through the whole chain with empty columns. Spark's own functions take
+    that; a user's function would fail, and with it the job.
+    """
     session = frame.sparkSession
     chain = _Chain(session, sources)
+    if any(source.cause for source in sources) and _calls_python(frame):
+        return None
     try:
         plan = chain.rebuilt(_analyzed(frame))
     except _Lost:

@@ -1,0 +1,68 @@
+"""What is seen of a running pipeline: lag by its commits and its results, and latencies."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from millrace.agent.fleet import Fleet
+from millrace.agent.runner import Runner
+from millrace.agent.watch import JobView, Watch
+from millrace.brokers.kafka import ManagedKafka
+from millrace.machine import Folders, Java
+from millrace.ports import JobState, Record
+from millrace.spec import load_text
+
+TEXT = """
+pipeline: p
+sites: {here: {broker: kafka}}
+streams: {raw: {schema: {n: int}}, out: {schema: {n: int}}}
+jobs: {j: {from: raw, to: out, sql: "SELECT n FROM raw"}}
+"""
+
+
+@pytest.fixture
+def watch(kafka: ManagedKafka, folders: Folders, java: Java) -> Iterator[Watch]:
+    """Look at a pipeline whose broker is up and whose job has not told anything."""
+    pipeline = load_text(TEXT, "p").required()
+    for stream in pipeline.streams.values():
+        kafka.ensure(stream)
+    fleet = Fleet(pipeline, folders, java, brokers={"here": kafka})
+    watch = Watch(Runner(pipeline, fleet, Path(), lambda _: None))
+    yield watch
+    watch.close()
+
+
+def seen(watch: Watch, lag: int, samples: int) -> JobView:
+    """Return the view of the only job when it shows a lag and has so many latencies."""
+    until = time.monotonic() + 60
+    while True:
+        [view] = watch.views()
+        if view.lag_records == {"raw": lag} and len(watch._latencies.get("j", ())) == samples:
+            return view
+        assert time.monotonic() < until, view
+        time.sleep(0.1)
+
+
+def result(position: int, *times: int) -> Record:
+    headers = [("millrace-origin", f"p/j raw 0 {position} 0".encode())]
+    if times:
+        headers.append(("millrace-times", ",".join(map(str, times)).encode()))
+    return Record(b"{}", headers=tuple(headers), time=1_000_500)
+
+
+def test_lag_and_latency_come_from_results(watch: Watch, kafka: ManagedKafka) -> None:
+    kafka.log.write("raw", [Record(b"{}", time=1_000_000) for _ in range(10)])
+    first = seen(watch, 10, 0)
+    assert (first.job, first.site, first.status.state) == ("j", "here", JobState.STARTING)
+    assert (first.p50, first.p99, first.age) == (None, None, None)
+    kafka.log.write("out", [result(0, 1_000_000), result(1), result(6, 1_000_400), Record(b"{}")])
+    view = seen(watch, 3, 2)
+    assert {view.p50, view.p99} == {0.5}
+    assert sorted(watch._latencies["j"]) == [0.1, 0.5]
+    assert view.lag_seconds["raw"] > 1_000_000  # the oldest that is left is of long ago
+    kafka.log.write("out", [result(9)])
+    assert seen(watch, 0, 2).lag_seconds == {"raw": 0.0}

@@ -1,0 +1,106 @@
+"""`millrace run` as a user sees it: it starts, goes on where it stopped, leaves nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import psutil
+import pytest
+
+from millrace.agent.brokers import log_of
+from millrace.machine import Folders
+from millrace.ports import Record
+from millrace.spec import load
+from tests.cli.running import UP, Running, running, until
+
+PIPELINE = """
+pipeline: first
+sites: {here: {broker: kafka}}
+streams:
+  raw: {schema: {n: long}, partitions: 2, dead_letters: bad}
+  even: {partitions: 2}
+  bad: {format: raw}
+jobs:
+  evens: {from: raw, to: even, sql: "SELECT n FROM raw WHERE n % 2 = 0"}
+"""
+pytestmark = pytest.mark.timeout(500)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(PIPELINE)
+    return path
+
+
+def write(file: Path, home: Path, numbers: range) -> None:
+    pipeline = load(file).required()
+    log = log_of(pipeline, pipeline.streams["raw"], Folders.of(home))
+    log.write("raw", [Record(b'{"n": %d}' % n, b"%d" % n) for n in numbers])
+
+
+def evens(file: Path, home: Path) -> list[int]:
+    pipeline = load(file).required()
+    log = log_of(pipeline, pipeline.streams["even"], Folders.of(home))
+    ends = log.ends("even")
+    records = log.read("even", dict.fromkeys(ends, 0), {p: span.end for p, span in ends.items()})
+    return sorted(json.loads(record.value or b"")["n"] for record in records)
+
+
+def gone(processes: list[psutil.Process]) -> bool:
+    return not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in processes)
+
+
+def test_a_second_run_goes_on_where_the_first_stopped(file: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with running(file, home) as first:
+        first.await_said("first runs")
+        write(file, home, range(100))
+        until(lambda: len(evens(file, home)) == 50, UP, "the first records did not pass")
+        started = first.children()
+        code, seconds = first.interrupt(60)
+        assert code == 0, first.said
+        assert seconds < 10
+        assert gone(started), "a process is left"
+    with running(file, home, "--for", "1 s") as second:
+        second.await_said("first runs")
+        write(file, home, range(100, 200))
+        until(lambda: len(evens(file, home)) >= 100, UP, "the second records did not pass")
+        assert second.process.wait(60) == 0
+        assert "already" not in second.said
+    with running(file, home, "--until-drained", "-o", "json") as third:
+        assert third.process.wait(2 * UP) == 0, third.said
+        shown = json.loads(third.said_file.with_suffix(".out").read_text())
+    ledger = shown["jobs"]["evens"]["ledger"]
+    assert ledger["read"] == 200
+    assert ledger["used"] == 100
+    assert ledger["filtered"] == 100
+
+
+def test_a_second_run_of_the_same_pipeline_is_refused(file: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with running(file, home) as first:
+        first.await_said("first runs")
+        with running(file, tmp_path / "home", "--for", "1 s") as second:
+            assert second.process.wait(60) == 1
+            assert "already runs" in second.said
+        _end_at_once(first)
+
+
+def _end_at_once(first: Running) -> None:
+    """Two Ctrl-C, one after another, end everything."""
+    started = first.children()
+    first.process.send_signal(2)
+    first.await_said("stopping")
+    first.process.send_signal(2)
+    assert first.process.wait(10) in (0, 130)
+    until(lambda: gone(started), 10, "a process is left")
+
+
+def test_a_wrong_address_says_what_to_do(file: Path, tmp_path: Path) -> None:
+    file.write_text(PIPELINE.replace("{broker: kafka}", '{broker: {address: "127.0.0.1:1"}}'))
+    with running(file, tmp_path / "home") as found:
+        assert found.process.wait(UP) == 1
+        assert "no Kafka answers at 127.0.0.1:1" in found.said
+        assert "is the address right" in found.said
