@@ -34,6 +34,7 @@ def _judge(part: Part) -> None:
             "records/s": of(part.runs, system, "drain", "rate"),
             "start s": of(part.runs, system, "drain", "start_seconds"),
             "first out s": of(part.runs, system, "drain", "first_seconds"),
+            "cpu s": of(part.runs, system, "drain", "cpu_seconds"),
         }
     part.rows["mapInArrow, as designed"] = {"records/s": DESIGN["map in Arrow, records/s"]}
     loop = of(part.runs, "plain loop", "loop", "rate")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bench.streams.child import talking
+from bench.streams.pipeline import spent
 from bench.streams.results import median
 from bench.streams.systems import HERE, Rig, System, Work
 from bench.streams.topics import End, passing
@@ -30,11 +31,12 @@ def timed(
     end.count()
     system.prepare(work)
     try:
-        began = time.monotonic()
+        used, began = spent(system.pid), time.monotonic()
         system.start(work)
         started = time.monotonic() - began
         arrival = end.wait(passing(count), LIMIT_SECONDS, lambda: system.check(work))
         found = figures(arrival.last - began, count)
+        found["cpu_seconds"] = spent(system.pid) - used
         written = end.count()
     finally:
         system.stop(work)

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from bench.streams.child import Talker
-from bench.streams.topics import PARTITIONS
+from bench.streams.topics import PARTITIONS, QUIET
 from millrace.brokers.kafka import ManagedKafka
 from millrace.engines.spark.engine import SparkEngine
 from millrace.engines.spark.session import LOCAL_SLOTS, LOOPBACK, DriverSettings, _defaults
@@ -49,6 +49,11 @@ class System(Protocol):
 
     name: str
 
+    @property
+    def pid(self) -> int:
+        """The process of its driver."""
+        ...
+
     def prepare(self, work: Work) -> None:
         """Do what is done before the clock starts."""
         ...
@@ -80,6 +85,11 @@ class Millrace:
         self._java = java
         self._place = place
         self._orders: dict[str, JobOrder] = {}
+
+    @property
+    def pid(self) -> int:
+        """The process of its driver."""
+        return self.engine.pid or 0
 
     def prepare(self, work: Work) -> None:
         """Read the pipeline's file."""
@@ -116,6 +126,11 @@ class ByHand:
         self.driver = driver
         self._boot = boot
         self._place = place
+
+    @property
+    def pid(self) -> int:
+        """The process of its driver."""
+        return self.driver.process.pid
 
     def ask(self, message: dict[str, Any], limit: float = 120.0) -> dict[str, Any]:
         """Give an order and return the answer; raises for an error."""
@@ -223,7 +238,7 @@ def rig(*, by_hand: bool = True) -> Iterator[Rig]:
         kafka.start()
         clients = kafka.clients()
         boot = clients["java"]["bootstrap.servers"]
-        found = Rig(boot, place, AdminClient({"bootstrap.servers": boot}))
+        found = Rig(boot, place, AdminClient({"bootstrap.servers": boot, **QUIET}))
         found.make(DEAD)
         engine.wait()
         found.systems.append(Millrace(engine, clients["java"], place / "jobs"))

@@ -36,6 +36,7 @@ def _judge(part: Part, mode: str) -> None:
             "records/s": of(part.runs, system, mode, "rate"),
             "start s": of(part.runs, system, mode, "start_seconds"),
             "first out s": of(part.runs, system, mode, "first_seconds"),
+            "cpu s": of(part.runs, system, mode, "cpu_seconds"),
             "flow/s": of(part.runs, system, mode, "flow_rate"),
         }
     part.rows[f"{mode}, by hand, as designed"] = {"records/s": DESIGN[f"{mode}, records/s"]}

@@ -12,6 +12,8 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 KEYS = 1000
 PARTITIONS = 2
+#: Clients outlive a broker that ends before them, and need not complain.
+QUIET = {"log_level": 2, "reconnect.backoff.max.ms": 200}
 _FIRST_TIME = 1_700_000_000_000
 
 
@@ -52,7 +54,7 @@ def fill(boot: str, topic: str, count: int) -> None:
 
 def send(boot: str, topic: str, value: bytes) -> None:
     """Write one record and return when it is there."""
-    producer = Producer({"bootstrap.servers": boot, "linger.ms": 0})
+    producer = Producer({"bootstrap.servers": boot, "linger.ms": 0, **QUIET})
     producer.produce(topic, value, key=b"k")
     if producer.flush(30):
         message = f"Kafka did not take a record of {topic}"
@@ -73,7 +75,7 @@ class End:
 
     def __init__(self, boot: str, topic: str, partitions: int = PARTITIONS) -> None:
         settings = {"bootstrap.servers": boot, "group.id": f"end-{uuid.uuid4()}"}
-        self._consumer = Consumer(settings)
+        self._consumer = Consumer({**settings, **QUIET})
         self._parts = [TopicPartition(topic, number) for number in range(partitions)]
         self._topic = topic
 

@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.cli.running import running
+from tests.examples.parts import FOLDER, part
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "road-traffic"
 SEED, SECONDS, PER_SECOND = 7, 16.0, 250.0
 pytestmark = pytest.mark.timeout(600)
 
 
-@pytest.fixture
-def on_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.syspath_prepend(str(EXAMPLE))
-    yield
-    for name in ("demo", "drive", "expected", "plot", "traffic", "vehicles"):
-        sys.modules.pop(name, None)
-
-
-@pytest.mark.usefixtures("on_path")
 def test_results_equal_plain_python(tmp_path: Path) -> None:
-    import demo  # noqa: PLC0415 - found by the fixture
-    import drive  # noqa: PLC0415
-    import expected  # noqa: PLC0415
-    import vehicles  # noqa: PLC0415
-
+    demo, drive, expected, vehicles = map(part, ("demo", "drive", "expected", "vehicles"))
     home = tmp_path / "home"
-    with running(EXAMPLE / "pipeline.yaml", home, "--profile", "laptop") as pipeline:
+    with running(FOLDER / "pipeline.yaml", home, "--profile", "laptop") as pipeline:
         pipeline.await_said("road-traffic runs")
         traffic = demo.Traffic(home)
         sent = drive.drive(

@@ -164,8 +164,8 @@ def _decoded(
     from millrace.engines.spark.typed import reader  # noqa: PLC0415 - orjson comes with Spark
 
     schema = stream.schema or made
-    if stream.format in (Format.RAW, Format.TEXT):
-        schema = schema or {"value": "binary"}
+    if stream.format in (Format.RAW, Format.TEXT):  # one column, whatever its writer called it
+        schema = stream.schema or {"value": "binary"}
     if not schema:  # a `map` job may write a stream that nobody declared the columns of
         return [json.loads(record.value or b"null") for record in written]
     read = reader(stream.format, schema)

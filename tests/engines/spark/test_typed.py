@@ -39,7 +39,11 @@ GOOD: list[tuple[str, Any, Any]] = [
         "2026-01-01T00:00:00.000001Z",
         NEW_YEAR + timedelta(microseconds=1),
     ),
+    ("timestamp", "2026", NEW_YEAR),
+    ("double", "-INF", float("-inf")),
     ("date", "2026-01-01", date(2026, 1, 1)),
+    ("date", "2026-1-2", date(2026, 1, 2)),
+    ("date", "2026-01-01T10:00:00", date(2026, 1, 1)),
     ("array<int>", [1, 2], [1, 2]),
     ("map<string,int>", {"a": 1}, {"a": 1}),
     ("struct<a:int>", {"a": 1}, {"a": 1}),
@@ -74,6 +78,10 @@ BAD: list[tuple[str, Any]] = [
     ("date", "2026-13-01"),
     ("date", 1),
     ("date", ""),
+    ("date", "2026-01-01x"),
+    ("timestamp", "20260101"),
+    ("timestamp", "2026-W01-1"),
+    ("timestamp", "2026-01-01T00:00Z"),
 ]
 
 
@@ -97,10 +105,21 @@ def test_a_value_that_does_not_fit_makes_the_record_malformed(kind: str, value: 
 
 @pytest.mark.parametrize(
     "value",
-    [None, b"", b" ", b"null", b"1", b"[]", b'"a"', b"{", b"\xff", b'{"a":1}x', b"[" * 5000],
+    [None, b"", b" ", b"null", b"1", b"[]", b'"a"', b"{", b"\xff", b"x{}", b"[" * 5000],
 )
 def test_what_is_no_object_is_malformed(value: bytes | None) -> None:
     assert reader(Format.JSON, {"a": "int"})(value) is None
+
+
+def test_what_spark_takes_is_taken() -> None:
+    """Though it is not quite JSON; what follows the first object is not looked at."""
+    read = reader(Format.JSON, {"a": "int", "d": "double", "s": "string"})
+    none = {"a": None, "d": None, "s": None}
+    assert read(b'{"a":1}x') == read(b' {"a":1} {"a":2}') == {**none, "a": 1}
+    assert read(b'{"d":1e400}') == {**none, "d": float("inf")}
+    assert str(read(b'{"d":NaN}')) == "{'a': None, 'd': nan, 's': None}"
+    assert read(b'{"s":"\xff"}') == {**none, "s": "\ufffd"}
+    assert read(b"{'a':1}") is None
 
 
 def test_raw_and_text_are_never_malformed() -> None:

@@ -22,7 +22,9 @@ def check_fit(frame: DataFrame, stream: Stream) -> Schema:
     hidden = [name for name in made if name.startswith("__")]
     if hidden:
         raise OperationFailed(
-            "reserved-name", f"column {hidden[0]!r}: names that begin with __ are Millrace's own",
+            "reserved-name",
+            f"the result for stream {stream.name} has a column {hidden[0]!r}: names that begin "
+            "with __ are Millrace's own",
             "give it another name with AS",
         )  # fmt: skip
     if not stream.schema or stream.format in (Format.RAW, Format.TEXT):

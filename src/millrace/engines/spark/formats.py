@@ -16,6 +16,8 @@ VALUE = "value"
 _CORRUPT = "__corrupt"
 #: Microseconds are kept; Spark's default would cut them to milliseconds.
 _WRITE_TIMES = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
+#: Texts in single quotes are no JSON, though Spark would take them.
+_JSON = {"allowSingleQuotes": "false"}
 #: A quote inside quotes is doubled, as all other programs do; Spark's default is a backslash.
 _CSV = {"escape": '"'}
 Schema = Mapping[str, str]
@@ -61,7 +63,7 @@ def decoded(stream: Stream, schema: Schema, value: Column, record: Column) -> De
     known = f"{ddl(schema)}, `{_CORRUPT}` string"
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     if stream.format is Format.JSON:
-        parsed = F.from_json(value.cast("string"), known, options)
+        parsed = F.from_json(value.cast("string"), known, {**options, **_JSON})
     elif stream.format is Format.CSV:
         parsed = F.from_csv(value.cast("string"), known, {**options, **_CSV})
     else:

@@ -7,7 +7,9 @@ malformed as Spark's own parser does in the other kinds of jobs.
 from __future__ import annotations
 
 import csv
+import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
@@ -24,6 +26,13 @@ _INTEGERS: Final = {
     "byte": 2**7, "tinyint": 2**7, "short": 2**15, "smallint": 2**15, "int": 2**31,
     "integer": 2**31, "long": 2**63, "bigint": 2**63,
 }  # fmt: skip
+_DECODER: Final = json.JSONDecoder()
+_NO_NUMBERS: Final = frozenset(
+    {"NaN", "Infinity", "+Infinity", "-Infinity", "INF", "+INF", "-INF"}
+)  # fmt: skip
+#: Python would also read weeks, days without hyphens and hours without seconds; Spark does not.
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
+_DAY: Final = re.compile(r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2}))?)?")
 
 
 class Malformed(ValueError):
@@ -51,7 +60,10 @@ def _json_reader(converters: Mapping[str, Callable[[Any], Any]]) -> Reader:
         if value is None:
             return None
         try:
-            row = loads(value)
+            try:
+                row = loads(value)
+            except ValueError:
+                row = _lenient(value)
             get = row.get
             return {
                 name: None if (item := get(name)) is None else convert(item)
@@ -61,6 +73,14 @@ def _json_reader(converters: Mapping[str, Callable[[Any], Any]]) -> Reader:
             return None
 
     return read
+
+
+def _lenient(value: bytes) -> Any:
+    """The first object of a text that is not quite JSON, as Spark takes it.
+
+    Spark knows a bare NaN and numbers without bound, and does not look behind the object.
+    """
+    return _DECODER.raw_decode(value.decode("utf-8", "replace").lstrip())[0]
 
 
 def _csv_reader(converters: Mapping[str, Callable[[Any], Any]]) -> Reader:
@@ -125,7 +145,7 @@ def _float(value: Any) -> float:
         return value
     if type(value) is int:
         return float(value)
-    if type(value) is _Cell or value in ("NaN", "Infinity", "-Infinity", "+Infinity"):
+    if type(value) is _Cell or (type(value) is str and value in _NO_NUMBERS):
         return float(value)
     raise Malformed
 
@@ -164,6 +184,9 @@ def _timestamp(value: Any) -> datetime:
             raise Malformed from None
     if not isinstance(value, str):
         raise Malformed
+    if _TIME.match(value) is None:
+        day = _day(value)
+        return datetime(day.year, day.month, day.day, tzinfo=UTC)
     moment = datetime.fromisoformat(value)
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
@@ -171,7 +194,16 @@ def _timestamp(value: Any) -> datetime:
 def _date(value: Any) -> date:
     if not isinstance(value, str):
         raise Malformed
-    return date.fromisoformat(value[:10])
+    return _day(value.replace("T", " ").partition(" ")[0])
+
+
+def _day(text: str) -> date:
+    """A day as Spark reads it: month and day may be left out, and be of one digit."""
+    found = _DAY.fullmatch(text)
+    if found is None:
+        raise Malformed
+    year, month, day = found.groups("1")
+    return date(int(year), int(month), int(day))
 
 
 def writer(format_: Format, schema: Mapping[str, str] | None) -> Writer:
