@@ -1,4 +1,4 @@
-"""How far the jobs of a pipeline are, from their folders: for whoever is not the one that runs it."""
+"""How far the jobs of a pipeline are, from their folders: for whoever does not run it."""
 
 from __future__ import annotations
 

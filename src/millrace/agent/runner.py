@@ -94,14 +94,13 @@ class Runner:
     def _examine(self, places: Mapping[str, Path]) -> None:
         """Ask the engines how the jobs would run; a job that can't is found before any starts."""
         found: dict[str, JobFacts] = {}
-        self.say(f"examining {len(self.pipeline.jobs)} jobs")
         known = self.pipeline
         for name, driver in self.fleet.drivers.items():
             jobs = [job for job in in_order(known) if self.fleet.driver(job) is driver]
             driver.wait()
+            self.say(f"driver {name} is up{f': {driver.page}' if driver.page else ''}")
             found |= driver.examine(orders(known, self.fleet.clients(), places, self.code, jobs))
             known = with_schemas(self.pipeline, found)
-            self.say(f"driver {name} is up{f': {driver.page}' if driver.page else ''}")
         self.facts = found
 
     def _numbers(self, applied: Applied) -> dict[str, int]:

@@ -70,6 +70,8 @@ class Case:
     place: Path
     code: Path
     started: list[str] = field(default_factory=list)
+    #: The engine also remembers jobs of the same name of earlier cases.
+    began: float = field(default_factory=time.time)
 
     def order(self, job: str) -> JobOrder:
         settings = {"here": self.kafka.status().clients["java"]}
@@ -130,10 +132,12 @@ class Case:
 
     def progress(self, job: str, read: int) -> Progress:
         """Return a job's progress when its ledger has as many records as `read`."""
-        wait_until(
-            lambda: self.engine.status()[job].progress.fates.read >= read,
-            lambda: f"{job} read {read}: {self.engine.status()[job]}",
-        )
+
+        def there() -> bool:
+            progress = self.engine.status()[job].progress
+            return progress.at >= self.began and progress.fates.read >= read
+
+        wait_until(there, lambda: f"{job} read {read}: {self.engine.status()[job]}")
         return self.engine.status()[job].progress
 
     def fates(self, job: str, read: int) -> Fates:

@@ -61,6 +61,19 @@ def test_an_error_of_python_code_is_told_by_its_last_line() -> None:
     assert run_failure("j", text).message == "job j: ValueError: three is not liked"
 
 
+def test_a_batch_that_could_not_be_written_is_told_by_its_cause() -> None:
+    """Between Spark and us stands Py4J, whose own line says nothing."""
+    text = (
+        "[FOREACH_BATCH_USER_FUNCTION_ERROR] Reason: Traceback (most recent call last):\n"
+        "py4j.protocol.Py4JJavaError: An error occurred while calling o1.save.\n"
+        ": org.apache.spark.SparkException: Job aborted\n"
+        "Caused by: org.apache.kafka.common.errors.RecordTooLargeException: 2000013 bytes\n"
+    )
+    failure = run_failure("j", text)
+    assert (failure.code, failure.transient) == ("too-large", False)
+    assert failure.message.endswith("RecordTooLargeException: 2000013 bytes")
+
+
 def test_code_that_shall_stop_its_job_is_not_tried_again() -> None:
     text = (
         "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"

@@ -78,7 +78,7 @@ def _cause(text: str) -> str:
         lines = [
             line
             for line in text.splitlines()
-            if re.match(r"\w[\w.]*(Error|Exception|Failed)\b", line)
+            if re.match(r"(?!py4j)\w[\w.]*(Error|Exception|Failed)\b", line)
         ]
         causes = lines or causes
     found = causes[-1] if causes else text.strip().splitlines()[0] if text.strip() else "it ended"

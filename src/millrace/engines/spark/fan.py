@@ -20,9 +20,9 @@ from millrace.errors import BrokenInvariant
 def fanned(parts: Sequence[DataFrame], base: DataFrame) -> DataFrame:
     """Return the staged rows of all outputs; a malformed record has one row."""
     choices = [_choice(part, place, base) for place, part in enumerate(parts)]
-    binary = F.lit(None).cast("binary")
-    malformed = F.struct(F.lit(0).alias(OUT), binary.alias(KEY), binary.alias(VALUE))
-    rows = F.when(F.col(BAD), F.array(malformed)).otherwise(F.array_compact(F.array(*choices)))
+    nothing = "CAST(NULL AS BINARY)"
+    malformed = F.expr(f"array(named_struct('{OUT}', 0, '{KEY}', {nothing}, '{VALUE}', {nothing}))")
+    rows = F.when(F.col(BAD), malformed).otherwise(F.array_compact(F.array(*choices)))
     exploded = base.select(ORIGIN, BAD, F.posexplode(rows).alias("place", "row"))
     return exploded.select(
         f"row.{KEY}",

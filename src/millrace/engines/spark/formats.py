@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
-
 from millrace.errors import OperationFailed
 from millrace.model.stream import Format, Stream
 
@@ -25,11 +22,11 @@ Schema = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """How a value becomes columns. `record` is worked out once, the others are taken from it."""
+    """How a value becomes columns, in SQL. `record` is worked out once, the others use it."""
 
-    record: Column
-    columns: Mapping[str, Column]
-    malformed: Column
+    record: str
+    columns: Mapping[str, str]
+    malformed: str
     #: Why a record of this format is malformed, for the dead letter.
     cause: str
 
@@ -55,42 +52,61 @@ def ddl(schema: Schema) -> str:
     return ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in schema.items())
 
 
-def decoded(stream: Stream, schema: Schema, value: Column, record: Column) -> Decoded:
-    """Return how `value` becomes columns; `record` refers to what `Decoded.record` was named."""
+def text(value: str | None) -> str:
+    """Return a text as SQL writes it."""
+    if value is None:
+        return "CAST(NULL AS STRING)"
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def quoted(name: str) -> str:
+    """Return a column's name as SQL writes it."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def _options(options: Mapping[str, str]) -> str:
+    return f"map({', '.join(text(part) for item in options.items() for part in item)})"
+
+
+def decoded(stream: Stream, schema: Schema, value: str, record: str) -> Decoded:
+    """Return how `value` becomes columns; `record` is the name that `Decoded.record` gets."""
     if stream.format in (Format.RAW, Format.TEXT):
         name, kind = next(iter(schema.items()))
-        return Decoded(value.cast(kind), {name: record}, F.lit(col=False), "")
-    known = f"{ddl(schema)}, `{_CORRUPT}` string"
+        return Decoded(f"CAST({value} AS {kind})", {name: record}, "false", "")
+    known = text(f"{ddl(schema)}, `{_CORRUPT}` string")
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     if stream.format is Format.JSON:
-        parsed = F.from_json(value.cast("string"), known, {**options, **_JSON})
+        function, more = "from_json", _JSON
     elif stream.format is Format.CSV:
-        parsed = F.from_csv(value.cast("string"), known, {**options, **_CSV})
+        function, more = "from_csv", _CSV
     else:
         raise _unknown(stream)
-    columns = {name: record.getField(name) for name in schema}
+    parsed = f"{function}(CAST({value} AS STRING), {known}, {_options({**options, **more})})"
+    columns = {name: f"{record}.{quoted(name)}" for name in schema}
     # An empty value gives nothing at all; a value of another type is kept as corrupt.
-    malformed = record.isNull() | record.getField(_CORRUPT).isNotNull()
+    malformed = f"({record} IS NULL OR {record}.`{_CORRUPT}` IS NOT NULL)"
     return Decoded(parsed, columns, malformed, f"not {stream.format} of ({ddl(schema)})")
 
 
-def encoded(stream: Stream, columns: Sequence[str]) -> Column:
+def encoded(stream: Stream, columns: Sequence[str]) -> str:
     """Return the expression that writes a row's columns down as the stream's format asks."""
-    named = [F.col(f"`{name}`") for name in columns]
+    row = f"struct({', '.join(quoted(name) for name in columns)})"
     if stream.format is Format.JSON:
-        row = F.struct(*named)
-        return F.to_json(row, {**_WRITE_TIMES, "ignoreNullFields": "false"}).cast("binary")
+        options = _options({**_WRITE_TIMES, "ignoreNullFields": "false"})
+        return f"CAST(to_json({row}, {options}) AS BINARY)"
     if stream.format is Format.CSV:
-        return F.to_csv(F.struct(*named), {**_WRITE_TIMES, **_CSV}).cast("binary")
+        return f"CAST(to_csv({row}, {_options({**_WRITE_TIMES, **_CSV})}) AS BINARY)"
     if stream.format in (Format.RAW, Format.TEXT):
-        if len(named) != 1:
+        if len(columns) != 1:
             raise OperationFailed(
                 "one-column",
                 f"stream {stream.name} is {stream.format}: it takes one column, and gets "
                 f"{', '.join(columns)}",
                 "select one column, or give the stream format: json",
             )
-        return named[0].cast("string" if stream.format is Format.TEXT else "binary").cast("binary")
+        kind = "STRING" if stream.format is Format.TEXT else "BINARY"
+        return f"CAST(CAST({quoted(columns[0])} AS {kind}) AS BINARY)"
     raise _unknown(stream)
 
 

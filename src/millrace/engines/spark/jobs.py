@@ -20,7 +20,7 @@ from millrace.engines.spark import lease
 from millrace.engines.spark.compile import Compiled, compiled
 from millrace.engines.spark.errors import run_failure
 from millrace.engines.spark.formats import Schema
-from millrace.engines.spark.mode import Choice, QueryFacts, choose
+from millrace.engines.spark.mode import Choice, QueryFacts, choose, likely_batches
 from millrace.engines.spark.order import same_order
 from millrace.engines.spark.query import DRAIN_SECONDS, Query, one_broker, start_query, wait_for
 from millrace.engines.spark.session import DriverSettings, job_session
@@ -97,7 +97,8 @@ class Jobs:
     def _prepared(self, order: JobOrder, known: Mapping[str, Schema]) -> _Prepared:
         """A job's query in a session of its own, and the mode that it takes."""
         own = job_session(self._session, order.job, READER)
-        query = compiled(own, order, known)
+        batches = likely_batches(order.job)
+        query = compiled(own, order, known, batches=batches)
         parts = sum(order.pipeline.streams[name].partitions for name in order.job.reads)
         facts = QueryFacts(
             query.operators.names,
@@ -110,8 +111,8 @@ class Jobs:
             self._settings.slots,
         )
         choice = choose(order.job, facts)
-        if choice.mode is not Mode.REAL_TIME:
-            query = compiled(own, order, known, batches=True)
+        if batches is (choice.mode is Mode.REAL_TIME):
+            query = compiled(own, order, known, batches=not batches)
         return _Prepared(own, query, choice)
 
     def stop(self, name: str, ends: Mapping[str, Mapping[str, int]] | None) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from millrace.engines.spark.code import load_function
+from millrace.engines.spark.formats import text
 from millrace.engines.spark.map_worker import OUTPUT, MapTask
 from millrace.engines.spark.sink import (
     CAUSE,
@@ -20,7 +20,7 @@ from millrace.engines.spark.sink import (
     Target,
     addressed,
 )
-from millrace.engines.spark.source import ORIGIN, Source
+from millrace.engines.spark.source import ORIGIN, TIMES, Source
 from millrace.ports import JobOrder
 
 
@@ -47,44 +47,31 @@ def map_rows(order: JobOrder, sources: Sequence[Source], target: Target) -> Data
     )
     keyed = [place for place, _, _, key, _ in outputs.values() if key]
     records = _records(sources)
-    rows = records.mapInArrow(task.__call__, OUTPUT)
-    names = F.array(*(F.lit(source.stream.name) for source in sources))
-    origin = F.struct(
-        F.get(names, F.col("input")).alias("stream"),
-        "partition",
-        "position",
-        "key",
-        "payload",
-        "times",
-    )
-    return addressed(
-        rows.select(
-            F.when(F.col("out").isin(keyed), F.col("result_key").cast("binary"))
-            .otherwise(F.col("key"))
-            .alias(KEY),
-            F.col("value").alias(VALUE),
-            origin.alias(ORIGIN),
-            F.col("fate").alias(FATE),
-            F.col("cause").alias(CAUSE),
-            F.col("out").alias(OUT),
-            F.col("index").alias(INDEX),
-            (F.col("index") == 0).alias(FIRST),
-        ),
-        target,
+    return addressed(_origins(records.mapInArrow(task.__call__, OUTPUT), sources, keyed), target)
+
+
+def _origins(rows: DataFrame, sources: Sequence[Source], keyed: Sequence[int]) -> DataFrame:
+    """What the workers gave, with each row's origin put together again."""
+    names = ", ".join(text(source.stream.name) for source in sources)
+    declared = " OR ".join(f"out = {place}" for place in keyed) or "false"
+    return rows.selectExpr(
+        f"if({declared}, CAST(result_key AS BINARY), key) AS {KEY}",
+        f"value AS {VALUE}",
+        f"named_struct('stream', get(array({names}), input), 'partition', partition, "
+        f"'position', position, 'key', key, 'payload', payload, 'times', times) AS {ORIGIN}",
+        f"fate AS {FATE}",
+        f"cause AS {CAUSE}",
+        f"out AS {OUT}",
+        f"index AS {INDEX}",
+        f"index = 0 AS {FIRST}",
     )
 
 
 def _records(sources: Sequence[Source]) -> DataFrame:
     """The records of all inputs as they are, one after another; no parsing by Spark."""
+    columns = ("partition", "offset AS position", "key", "value", f"{TIMES} AS times")
     frames = [
-        source.records.select(
-            F.lit(place).alias("input"),
-            "partition",
-            F.col("offset").alias("position"),
-            "key",
-            "value",
-            source.times.alias("times"),
-        )
+        source.records.selectExpr(f"{place} AS input", *columns)
         for place, source in enumerate(sources)
     ]
     first, *rest = frames

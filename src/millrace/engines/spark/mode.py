@@ -86,6 +86,16 @@ def choose(job: Job, facts: QueryFacts) -> Choice:
     return Choice(Mode.REAL_TIME, ("nothing stands against it",))
 
 
+def likely_batches(job: Job) -> bool:
+    """Whether the file alone says that a job runs in batches, most likely."""
+    return (
+        job.mode in (Mode.MICRO_BATCH, Mode.DRAIN)
+        or job.kind in ("map", "state")
+        or job.interval is not None
+        or (job.window is not None and job.emit is Emit.FINAL)
+    )
+
+
 def obstacles(job: Job, facts: QueryFacts) -> list[str]:
     """Return why a job can't run in real-time mode; empty if it can."""
     found = []

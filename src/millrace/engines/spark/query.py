@@ -14,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from millrace.engines.spark.checkpoint import Committed, committed
 from millrace.engines.spark.compile import Compiled
+from millrace.engines.spark.formats import text
 from millrace.engines.spark.ledger import Ledger
 from millrace.engines.spark.resume import tail_of, unwritten
 from millrace.engines.spark.sink import DROPPED, FATE, FIRST, MALFORMED, ROW, STREAM, USED
@@ -137,22 +138,22 @@ def finished(session: SparkSession, compiled: Compiled, before: Committed) -> tu
     """Return the rows as they go to the sink: counted, and without what is there already."""
     rows, target = compiled.rows, compiled.target
     written = [
-        F.count_if(F.col(STREAM) == name).alias(f"written:{name}") for name in target.outputs
+        F.expr(f"count_if({STREAM} = {text(name)}) AS `written:{name}`") for name in target.outputs
     ]
     if not compiled.carries:
-        counted = rows.observe("out", F.count(F.lit(1)).alias("rows"), *written)
+        counted = rows.observe("out", F.expr("count(1) AS rows"), *written)
         return counted.select(*ROW), 0
     counted = rows.observe(
         "out",
-        F.count_if((F.col(FATE) == USED) & F.col(FIRST)).alias("used"),
-        F.count_if(F.col(FATE) == MALFORMED).alias("malformed"),
-        F.count_if(F.col(FATE) == DROPPED).alias("dropped"),
+        F.expr(f"count_if({FATE} = {USED} AND {FIRST}) AS used"),
+        F.expr(f"count_if({FATE} = {MALFORMED}) AS malformed"),
+        F.expr(f"count_if({FATE} = {DROPPED}) AS dropped"),
         *written,
     )
     there = tail_of(session, target.job, _sinks(compiled), before)
     left = unwritten(counted, there)
     if len(target.letters) < len(target.causes):  # inputs without a stream for dead letters
-        left = left.where(F.col("topic").isNotNull())
+        left = left.where("topic IS NOT NULL")
     return left.select(*ROW), len(there)
 
 

@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
+from pyspark.sql import DataFrame
 
-from millrace.engines.spark.formats import encoded
+from millrace.engines.spark.formats import encoded, quoted, text
 from millrace.engines.spark.source import BAD, ORIGIN, ORIGIN_HEADER, TIMES_HEADER
 from millrace.model.stream import Stream
 
@@ -25,6 +24,7 @@ DEFAULT_LARGEST = 1_000_000
 KEY, VALUE, CAUSE, OUT = "__key", "__value", "__cause", "__out"
 FATE, INDEX, FIRST, STREAM = "__fate", "__index", "__first", "__stream"
 USED, MALFORMED, DROPPED = 0, 1, 2
+_NOTHING = "CAST(NULL AS STRING)"
 ROW = ("topic", "key", "value", "headers", "partition")
 
 
@@ -45,9 +45,10 @@ class Target:
 
 def staged(frame: DataFrame, columns: Sequence[str], output: Stream) -> DataFrame:
     """Return key and value of a query's results, with the origin of each and if it is malformed."""
-    return frame.select(
-        F.when(~F.col(BAD), _key(output, columns)).alias(KEY),
-        F.when(~F.col(BAD), encoded(output, columns)).alias(VALUE),
+    key = declared_key(output, columns) if output.key else f"{ORIGIN}.key"
+    return frame.selectExpr(
+        f"if({BAD}, NULL, {key}) AS {KEY}",
+        f"if({BAD}, NULL, {encoded(output, columns)}) AS {VALUE}",
         ORIGIN,
         BAD,
     )
@@ -55,35 +56,34 @@ def staged(frame: DataFrame, columns: Sequence[str], output: Stream) -> DataFram
 
 def single(rows: DataFrame) -> DataFrame:
     """Return staged rows of a job with one output, with their place among its outputs."""
-    place = F.lit(0)
-    return rows.select("*", place.alias(OUT), place.alias(INDEX), F.lit(col=True).alias(FIRST))
+    return rows.selectExpr("*", f"0 AS {OUT}", f"0 AS {INDEX}", f"true AS {FIRST}")
 
 
 def routed(rows: DataFrame, target: Target) -> DataFrame:
     """Return staged rows as rows of the sink: results and dead letters."""
-    limits = [target.largest(stream) for stream in target.outputs.values()]
-    limit = _chosen(F.col(OUT), dict(enumerate(limits)), "int")
+    limits = [str(target.largest(stream)) for stream in target.outputs.values()]
+    limit = _chosen(OUT, dict(enumerate(limits)))
     fate = (
-        F.when(F.col(BAD), F.lit(MALFORMED))
-        .when(F.length(VALUE) > limit, F.lit(DROPPED))
-        .otherwise(F.lit(USED))
+        f"CASE WHEN {BAD} THEN {MALFORMED} WHEN length({VALUE}) > {limit} THEN {DROPPED} "
+        f"ELSE {USED} END"
     )
-    fated = rows.select(KEY, VALUE, ORIGIN, fate.alias(FATE), _no_cause(), OUT, INDEX, FIRST)
+    fated = rows.selectExpr(
+        KEY, VALUE, ORIGIN, f"{fate} AS {FATE}", f"{_NOTHING} AS {CAUSE}", OUT, INDEX, FIRST
+    )
     return addressed(fated, target)
 
 
 def letter_rows(base: DataFrame, target: Target) -> DataFrame:
     """Return the dead letters of an input whose query loses origins."""
-    empty = F.lit(None).cast("binary")
-    rows = base.where(BAD).select(
-        empty.alias(KEY),
-        empty.alias(VALUE),
+    rows = base.where(BAD).selectExpr(
+        f"CAST(NULL AS BINARY) AS {KEY}",
+        f"CAST(NULL AS BINARY) AS {VALUE}",
         ORIGIN,
-        F.lit(MALFORMED).alias(FATE),
-        _no_cause(),
-        F.lit(0).alias(OUT),
-        F.lit(0).alias(INDEX),
-        F.lit(col=True).alias(FIRST),
+        f"{MALFORMED} AS {FATE}",
+        f"{_NOTHING} AS {CAUSE}",
+        f"0 AS {OUT}",
+        f"0 AS {INDEX}",
+        f"true AS {FIRST}",
     )
     return addressed(rows, target)
 
@@ -93,116 +93,91 @@ def plain_rows(
 ) -> DataFrame:
     """Return the results of a query that loses origins: only the job is in their header."""
     key = declared_key(output, columns)
-    count = F.lit(output.partitions)
-    header = F.array(_header(ORIGIN_HEADER, F.lit(target.job)))
-    return frame.select(
-        F.lit(output.address).alias("topic"),
-        key.alias("key"),
-        encoded(output, columns).alias("value"),
-        header.alias("headers"),
-        F.pmod(F.crc32(key), count).cast("int").alias("partition"),
-        F.lit(output.name).alias(STREAM),
+    header = f"array({_header(ORIGIN_HEADER, text(target.job))})"
+    return frame.selectExpr(
+        f"{text(output.address)} AS topic",
+        f"{key} AS key",
+        f"{encoded(output, columns)} AS value",
+        f"{header} AS headers",
+        f"CAST(pmod(crc32({key}), {output.partitions}) AS INT) AS partition",
+        f"{text(output.name)} AS {STREAM}",
     )
-
-
-def _no_cause() -> Column:
-    return F.lit(None).cast("string").alias(CAUSE)
 
 
 def addressed(rows: DataFrame, target: Target) -> DataFrame:
     """Make rows of the sink of rows with key, value, origin, fate, cause, output, index, first."""
-    used = F.col(FATE) == F.lit(USED)
+    used = f"{FATE} = {USED}"
     outputs = list(target.outputs.values())
     letters = {name: target.letters.get(name) for name in target.causes}
-    by_origin = f"{ORIGIN}.stream"
-
-    def of_letter(values: Mapping[str, str | int | None], kind: str) -> Column:
-        return _chosen(F.col(by_origin), values, kind)
-
-    def of_output(values: Sequence[str | int], kind: str) -> Column:
-        return _chosen(F.col(OUT), dict(enumerate(values)), kind)
-
-    topic = F.when(used, of_output([s.address for s in outputs], "string")).otherwise(
-        of_letter({name: s.address if s else None for name, s in letters.items()}, "string")
-    )
-    count = F.when(used, of_output([s.partitions for s in outputs], "int")).otherwise(
-        of_letter({name: s.partitions if s else 1 for name, s in letters.items()}, "int")
-    )
-    key = F.when(used, F.col(KEY)).otherwise(F.col(f"{ORIGIN}.key"))
-    payload = F.col(f"{ORIGIN}.payload")
-    cause = F.coalesce(
-        F.col(CAUSE),
-        F.when(F.col(FATE) == MALFORMED, of_letter(target.causes, "string")),
-        F.concat(
-            F.lit("the result is larger than its stream takes: "),
-            F.length(VALUE).cast("string"),
-            F.lit(" bytes"),
-        ),
-    )
-    return rows.select(
-        topic.alias("topic"),
-        key.alias("key"),
-        F.when(used, F.col(VALUE)).otherwise(payload).alias("value"),
-        F.when(used, _headers(target)).otherwise(_headers(target, cause)).alias("headers"),
-        _partition(key, count).alias("partition"),
+    topics = {name: text(s.address if s else None) for name, s in letters.items()}
+    counts = {name: str(s.partitions if s else 1) for name, s in letters.items()}
+    topic = f"if({used}, {_by_output(outputs, 'address')}, {_by_input(topics)})"
+    count = f"if({used}, {_by_output(outputs, 'partitions')}, {_by_input(counts)})"
+    key = f"if({used}, {KEY}, {ORIGIN}.key)"
+    headers = f"if({used}, {_headers(target)}, {_headers(target, _cause(target))})"
+    return rows.selectExpr(
+        f"{topic} AS topic",
+        f"{key} AS key",
+        f"if({used}, {VALUE}, {ORIGIN}.payload) AS value",
+        f"{headers} AS headers",
+        # By key as librdkafka does; without one by turns.
+        f"CAST(pmod(coalesce(crc32({key}), {ORIGIN}.position), {count}) AS INT) AS partition",
         ORIGIN,
         FATE,
         INDEX,
         FIRST,
-        F.when(used, of_output([s.name for s in outputs], "string")).alias(STREAM),
+        f"if({used}, {_by_output(outputs, 'name')}, NULL) AS {STREAM}",
     )
 
 
-def _chosen(by: Column, values: Mapping[Any, Any], kind: str) -> Column:
+def _by_output(outputs: Sequence[Stream], what: str) -> str:
+    """A setting of the output that a row goes to."""
+    values = [getattr(stream, what) for stream in outputs]
+    return _chosen(OUT, dict(enumerate(text(v) if isinstance(v, str) else str(v) for v in values)))
+
+
+def _by_input(values: Mapping[str, str]) -> str:
+    """What belongs to the input that a row came from."""
+    return _chosen(f"{ORIGIN}.stream", {text(name): value for name, value in values.items()})
+
+
+def _chosen(by: str, values: Mapping[Any, str]) -> str:
     """The value that belongs to what `by` says; a constant where there is only one."""
-    items = list(values.items())
-    if not items:
-        return F.lit(None).cast(kind)
-    found = F.lit(items[-1][1]).cast(kind)
-    for name, value in items[:-1]:
-        found = F.when(by.eqNullSafe(name), F.lit(value).cast(kind)).otherwise(found)
-    return found
+    *first, (_, last) = values.items()
+    cases = " ".join(f"WHEN {by} = {name} THEN {value}" for name, value in first)
+    return f"CASE {cases} ELSE {last} END" if cases else last
 
 
-def _headers(target: Target, cause: Column | None = None) -> Column:
-    """The record's headers: its origin always first, then times on a share, then the cause."""
-    origin = F.concat_ws(
-        " ",
-        F.lit(target.job),
-        F.col(f"{ORIGIN}.stream"),
-        F.col(f"{ORIGIN}.partition").cast("string"),
-        F.col(f"{ORIGIN}.position").cast("string"),
-        F.col(INDEX).cast("string"),
+def _cause(target: Target) -> str:
+    """Why a row became a dead letter."""
+    malformed = _by_input({name: text(cause) for name, cause in target.causes.items()})
+    return (
+        f"coalesce({CAUSE}, if({FATE} = {MALFORMED}, {malformed}, concat("
+        f"'the result is larger than its stream takes: ', length({VALUE}), ' bytes')))"
     )
-    first = _header(ORIGIN_HEADER, origin)
-    times = F.col(f"{ORIGIN}.times")
-    second = _header(TIMES_HEADER, times)
+
+
+def _headers(target: Target, cause: str | None = None) -> str:
+    """The record's headers: its origin always first, then times on a share, then the cause."""
+    origin = (
+        f"concat_ws(' ', {text(target.job)}, {ORIGIN}.stream, {ORIGIN}.partition, "
+        f"{ORIGIN}.position, {INDEX})"
+    )
+    first, times = _header(ORIGIN_HEADER, origin), f"{ORIGIN}.times"
     if cause is not None:
-        return F.array(first, _header(CAUSE_HEADER, cause))
-    return F.when(times.isNull(), F.array(first)).otherwise(F.array(first, second))
+        return f"array({first}, {_header(CAUSE_HEADER, cause)})"
+    second = _header(TIMES_HEADER, times)
+    return f"if({times} IS NULL, array({first}), array({first}, {second}))"
 
 
-def _header(name: str, value: Column) -> Column:
-    return F.struct(F.lit(name).alias("key"), value.cast("binary").alias("value"))
+def _header(name: str, value: str) -> str:
+    return f"named_struct('key', '{name}', 'value', CAST({value} AS BINARY))"
 
 
-def _key(output: Stream, columns: Sequence[str]) -> Column:
-    """The declared key columns of a result; without any, the key of the input record."""
-    if not output.key:
-        return F.col(f"{ORIGIN}.key")
-    return declared_key(output, columns)
-
-
-def declared_key(output: Stream, columns: Sequence[str]) -> Column:
+def declared_key(output: Stream, columns: Sequence[str]) -> str:
     """The bytes of a row's key: one column as text, several as a JSON object."""
-    named = [F.col(f"`{name}`") for name in output.key if name in columns]
+    named = [quoted(name) for name in output.key if name in columns]
     if not named:
-        return F.lit(None).cast("binary")
-    text = named[0].cast("string") if len(named) == 1 else F.to_json(F.struct(*named))
-    return text.cast("binary")
-
-
-def _partition(key: Column, count: Column) -> Column:
-    """The sink's partition: by key as librdkafka does, without one by turns."""
-    turn = F.pmod(F.col(f"{ORIGIN}.position"), count)
-    return F.coalesce(F.pmod(F.crc32(key), count), turn).cast("int")
+        return "CAST(NULL AS BINARY)"
+    several = f"to_json(struct({', '.join(named)}))"
+    return f"CAST({f'CAST({named[0]} AS STRING)' if len(named) == 1 else several} AS BINARY)"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
-from millrace.engines.spark.formats import Decoded, Schema, decoded
+from millrace.engines.spark.formats import Decoded, Schema, decoded, quoted, text
 from millrace.model.job import Input, Job
 from millrace.model.quantity import Size
 from millrace.model.stream import Stream
@@ -37,19 +37,14 @@ class Source:
     base: DataFrame
     cause: str
 
-    @property
-    def times(self) -> Column:
-        """The times of the hops so far, of a row of `records`."""
-        return _times()
-
     def view(self) -> DataFrame:
         """Return the columns of the stream's schema, of records that are not malformed.
 
         The counts are for queries that lose the origin; `carry` takes this apart again.
         """
-        counts = (F.count(F.lit(1)).alias("read"), F.count_if(BAD).alias("malformed"))
+        counts = (F.expr("count(1) AS read"), F.expr(f"count_if({BAD}) AS malformed"))
         seen = self.base.observe(f"in:{self.stream.name}", *counts)
-        return seen.where(~F.col(BAD)).select(*(f"`{name}`" for name in self.schema))
+        return seen.where(f"NOT {BAD}").selectExpr(*map(quoted, self.schema))
 
 
 def kafka_reader(
@@ -87,38 +82,29 @@ def source_of(
 
     The payload travels along only where a dead letter may need it.
     """
-    decoding = decoded(stream, schema, F.col("value"), F.col(_RECORD))
-    staged = records.withColumn(_RECORD, decoding.record)
-    columns = [column.alias(name) for name, column in decoding.columns.items()]
-    base = staged.select(
-        *columns,
-        _origin(stream, decoding, letters=letters).alias(ORIGIN),
-        decoding.malformed.alias(BAD),
+    decoding = decoded(stream, schema, "value", _RECORD)
+    staged = records.selectExpr("*", f"{decoding.record} AS {_RECORD}")
+    base = staged.selectExpr(
+        *(f"{column} AS {quoted(name)}" for name, column in decoding.columns.items()),
+        f"{_origin(stream, decoding, letters=letters)} AS {ORIGIN}",
+        f"{decoding.malformed} AS {BAD}",
     )
     return Source(input_, stream, schema, records, base, decoding.cause)
 
 
-def _origin(stream: Stream, decoding: Decoded, *, letters: bool) -> Column:
-    payload = F.when(decoding.malformed, F.col("value")) if letters else F.lit(None).cast("binary")
-    return F.struct(
-        F.lit(stream.name).alias("stream"),
-        F.col("partition"),
-        F.col("offset").alias("position"),
-        F.col("key"),
-        payload.alias("payload"),
-        _times().alias("times"),
+def _origin(stream: Stream, decoding: Decoded, *, letters: bool) -> str:
+    payload = f"if({decoding.malformed}, value, NULL)" if letters else "CAST(NULL AS BINARY)"
+    return (
+        f"named_struct('stream', {text(stream.name)}, 'partition', partition, 'position', offset, "
+        f"'key', key, 'payload', {payload}, 'times', {TIMES})"
     )
 
 
-def _times() -> Column:
-    """The times of the hops so far, this input's own included; null for most records.
-
-    Our own headers have fixed places (origin, then times), so nothing is searched.
-    """
-    first, second = F.get("headers", F.lit(0)), F.get("headers", F.lit(1))
-    own = F.unix_millis("timestamp").cast("string")
-    before = second.getField("value").cast("string")
-    carried = F.when(second.getField("key") == TIMES_HEADER, F.concat(before, F.lit(","), own))
-    from_outside = F.coalesce(first.getField("key") != ORIGIN_HEADER, F.lit(col=True))
-    begun = F.when(from_outside & (F.col("offset") % SAMPLED == 0), own)
-    return F.coalesce(carried, begun)
+#: The times of the hops so far, this input's own included; null for most records. Our own headers
+#: have fixed places (origin, then times), so nothing is searched.
+TIMES = (
+    f"CASE WHEN get(headers, 1).key = '{TIMES_HEADER}' THEN "
+    "concat(CAST(get(headers, 1).value AS STRING), ',', CAST(unix_millis(timestamp) AS STRING)) "
+    f"WHEN offset % {SAMPLED} = 0 AND coalesce(get(headers, 0).key != '{ORIGIN_HEADER}', true) "
+    "THEN CAST(unix_millis(timestamp) AS STRING) END"
+)
