@@ -9,6 +9,6 @@ rm -rf "$home"
 printf '$ millrace run %s/pipeline.yaml --profile laptop\n' "$example"
 "$millrace" run "$example/pipeline.yaml" --profile laptop --home "$home" &
 run=$!
-trap 'kill -INT $run 2>/dev/null; wait $run' EXIT
+trap 'kill -TERM $run 2>/dev/null; wait $run' EXIT
 .venv/bin/python "$example/demo.py" --home "$home" --out build/road-traffic.png
 printf '\nOpen build/road-traffic.png to see the traffic.\n'

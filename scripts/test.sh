@@ -1,10 +1,16 @@
 #!/bin/sh
-# All tests, side by side, with branch coverage of the package.
+# All tests: the small ones side by side, with branch coverage of the package; then those that run a
+# whole Spark, one after another, for each uses all cores.
 set -eu
 rm -f .coverage .coverage.*
 status=0
-coverage run -m pytest -q -n "$(nproc)" --dist loadfile "$@" || status=$?
+none=5 # pytest's word for "no test was chosen", which happens when arguments choose a few
+coverage run -m pytest -q -n "$(nproc)" --dist loadfile -m "not spark" "$@" || status=$?
+[ $status -ne $none ] || status=0
 coverage combine -q
 coverage report --skip-covered
 python scripts/coverage_floor.py || status=1
+heavy=0
+python -m pytest -q -m spark --durations=10 "$@" || heavy=$?
+[ $heavy -eq 0 ] || [ $heavy -eq $none ] || status=1
 exit $status

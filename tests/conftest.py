@@ -28,6 +28,28 @@ def allowed_skips() -> list[str]:
     return [line.split("#")[0].strip() for line in lines if line.split("#")[0].strip()]
 
 
+#: Modules that run a whole Spark: one after another, for each uses all cores of a small machine.
+HEAVY = (
+    "tests/cli/test_new.py",
+    "tests/cli/test_run.py",
+    "tests/engines/spark/test_cluster.py",
+    "tests/engines/spark/test_java_extra.py",
+    "tests/engines/spark/test_jobs_results.py",
+    "tests/engines/spark/test_jobs_running.py",
+    "tests/examples/test_run.py",
+    "tests/examples/test_traffic.py",
+    "tests/faults/test_faults.py",
+    "tests/testing/test_jobs.py",
+)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what needs the machine for itself."""
+    for item in items:
+        if item.path.relative_to(config.rootpath).as_posix() in HEAVY:
+            item.add_marker(pytest.mark.spark)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for mark in item.iter_markers("needs"):
         if shutil.which(mark.args[0]) is None:

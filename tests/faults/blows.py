@@ -7,6 +7,7 @@ import random
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -41,14 +42,29 @@ def freeze_driver(rig: Rig, seconds: float = 4.0) -> Fault:
     """Stop every process of the driver for a while and let it go on."""
     now, pid = time.time(), rig.driver_pid
     frozen = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
-    for process in frozen:
-        process.send_signal(signal.SIGSTOP)
-    assert all(process.status() == psutil.STATUS_STOPPED for process in frozen)
+    _send(frozen, signal.SIGSTOP)
     begun = time.monotonic()
+    until = begun + 5
+    while not all(_stands(process) for process in frozen):
+        assert time.monotonic() < until, [process.status() for process in frozen]
+        time.sleep(0.01)
     rig.work(lambda: time.monotonic() - begun > seconds, seconds + 5)
-    for process in reversed(frozen):
-        process.send_signal(signal.SIGCONT)
+    _send(frozen[::-1], signal.SIGCONT)
     return Fault("SIGSTOP of the driver", now, f"{len(frozen)} processes stood {seconds} s")
+
+
+def _send(processes: list[psutil.Process], number: signal.Signals) -> None:
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(number)
+
+
+def _stands(process: psutil.Process) -> bool:
+    """Whether a process is stopped, or gone: short helpers come and go."""
+    try:
+        return process.status() in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
 
 
 def stop_and_start(rig: Rig) -> Fault:

@@ -18,7 +18,7 @@ from tests.faults import blows
 from tests.faults.rig import RECOVERY, Rig, rig
 
 SEED = 20_261_116
-LOAD = Load(rate=2_000, seconds=12, keys=100, size=200, seed=1)
+LOAD = Load(rate=2_000, seconds=9, keys=100, size=200, seed=1)
 RUNS = itertools.count(1)
 pytestmark = [pytest.mark.timeout(400), pytest.mark.xdist_group("faults")]
 

@@ -173,16 +173,18 @@ def _interruptible() -> Iterator[None]:
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """SIGTERM is taken as Ctrl-C is."""
+    """SIGTERM is taken as Ctrl-C is, and Ctrl-C also where a shell began us without it."""
 
     def interrupt(_: int, __: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    both = (signal.SIGTERM, signal.SIGINT)
+    before = {number: signal.signal(number, interrupt) for number in both}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

@@ -347,7 +347,8 @@ def check_once(case: Case, count: int) -> None:
         found = Counter(item["id"] for item in objects(records))
         assert found == Counter(range(count)), streams
     for job in ("fast", "split", "batch"):
-        assert case.fates(job, count).read == count, job
+        fates = case.fates(job, count)
+        assert (fates.read, fates.lost_sight) == (count, 0), job
 
 
 def test_the_driver_describes_and_lists_its_jobs(lab: Lab) -> None:

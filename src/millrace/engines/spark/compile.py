@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from urllib.parse import quote
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -87,6 +88,11 @@ def _source(
     return source_of(input_, stream, schema, records, letters=letters)
 
 
+def job_name(order: JobOrder) -> str:
+    """Return the job's name in headers; parts of a header are parted by spaces."""
+    return f"{quote(order.pipeline.name)}/{order.job.name}"
+
+
 def _target(order: JobOrder, sources: Sequence[Source]) -> Target:
     streams = order.pipeline.streams
     letters = {
@@ -95,7 +101,7 @@ def _target(order: JobOrder, sources: Sequence[Source]) -> Target:
         if source.stream.dead_letters is not None
     }
     return Target(
-        f"{order.pipeline.name}/{order.job.name}",
+        job_name(order),
         {name: streams[name] for name in order.job.writes},
         letters,
         {source.stream.name: source.cause for source in sources},

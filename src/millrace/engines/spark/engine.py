@@ -147,8 +147,7 @@ class SparkEngine:
         """Run a job; see the port."""
         name = order.job.name
         with self._lock:
-            known = self._jobs.get(name, JobStatus(JobState.STARTING))
-            self._jobs[name] = replace(known, state=JobState.STARTING, error="", hint="")
+            self._jobs[name] = JobStatus(JobState.STARTING)
         try:
             self._ask({"do": "start", "order": order_document(order)})
         except OperationFailed as failure:

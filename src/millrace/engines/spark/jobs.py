@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -17,6 +18,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from millrace.engines.spark import lease
+from millrace.engines.spark.checkpoint import committed
 from millrace.engines.spark.compile import Compiled, compiled
 from millrace.engines.spark.errors import run_failure
 from millrace.engines.spark.formats import Schema
@@ -124,6 +126,7 @@ class Jobs:
         if ends is not None:
             self._drain(query, {s: {int(p): at for p, at in ps.items()} for s, ps in ends.items()})
         query.stop()
+        self._settle(query)
         with self._lock:
             self._queries.pop(name, None)
         self._told(name, JobState.STOPPED)
@@ -149,6 +152,15 @@ class Jobs:
             raise OperationFailed("too-slow", f"job {name} was not drained in {DRAIN_SECONDS} s")
         for progress in last.stream.recentProgress:
             query.ledger.add(_document(progress), time.time())
+
+    @staticmethod
+    def _settle(query: Query) -> None:
+        """Count the batches that were committed and whose report had not come yet."""
+        done = committed(query.compiled.order.place / "checkpoint").batch
+        for progress in query.stream.recentProgress:
+            document = _document(progress)
+            if int(document["batchId"]) <= done:
+                query.ledger.add(document, time.time())
 
     def describe(self, name: str) -> dict[str, Any]:
         """Return what is known of a job, Spark's own plan of it included."""
@@ -217,8 +229,6 @@ def failure_document(failure: OperationFailed) -> dict[str, Any]:
 
 
 def _document(progress: Any) -> dict[str, Any]:
-    import json  # noqa: PLC0415
-
     found = progress.json if hasattr(progress, "json") else progress
     document: dict[str, Any] = json.loads(found) if isinstance(found, str) else dict(found)
     return document

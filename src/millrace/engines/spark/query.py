@@ -147,7 +147,7 @@ def finished(session: SparkSession, compiled: Compiled, before: Committed) -> tu
         "out",
         F.expr(f"count_if({FATE} = {USED} AND {FIRST}) AS used"),
         F.expr(f"count_if({FATE} = {MALFORMED}) AS malformed"),
-        F.expr(f"count_if({FATE} = {DROPPED}) AS dropped"),
+        F.expr(f"count_if({FATE} = {DROPPED} AND {FIRST}) AS dropped"),
         *written,
     )
     there = tail_of(session, target.job, _sinks(compiled), before)

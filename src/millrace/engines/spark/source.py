@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
-from millrace.engines.spark.formats import Decoded, Schema, decoded, quoted, text
+from millrace.engines.spark.formats import Schema, decoded, quoted, text
 from millrace.model.job import Input, Job
 from millrace.model.quantity import Size
 from millrace.model.stream import Stream
@@ -86,14 +86,14 @@ def source_of(
     staged = records.selectExpr("*", f"{decoding.record} AS {_RECORD}")
     base = staged.selectExpr(
         *(f"{column} AS {quoted(name)}" for name, column in decoding.columns.items()),
-        f"{_origin(stream, decoding, letters=letters)} AS {ORIGIN}",
+        f"{_origin(stream, letters=letters)} AS {ORIGIN}",
         f"{decoding.malformed} AS {BAD}",
     )
     return Source(input_, stream, schema, records, base, decoding.cause)
 
 
-def _origin(stream: Stream, decoding: Decoded, *, letters: bool) -> str:
-    payload = f"if({decoding.malformed}, value, NULL)" if letters else "CAST(NULL AS BINARY)"
+def _origin(stream: Stream, *, letters: bool) -> str:
+    payload = "value" if letters else "CAST(NULL AS BINARY)"
     return (
         f"named_struct('stream', {text(stream.name)}, 'partition', partition, 'position', offset, "
         f"'key', key, 'payload', {payload}, 'times', {TIMES})"
