@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.engines.spark.checkpoint import Committed, committed
+from millrace.engines.spark.checkpoint import Committed, committed, tidy
 
 
 def made(place: Path, *, sources: list[dict[str, dict[str, int]]] | None = None) -> Path:
@@ -86,3 +86,19 @@ def test_a_commit_whose_offsets_are_gone_is_an_error(tmp_path: Path) -> None:
     (place / "offsets" / "0").unlink()
     with pytest.raises(FileNotFoundError):
         committed(place)
+
+
+def test_what_a_killed_writer_began_is_removed(tmp_path: Path) -> None:
+    for folder in ("offsets", "commits"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "0").touch()
+        (tmp_path / folder / ".0.crc").touch()
+        (tmp_path / folder / ".1.75b6.tmp").touch()
+        (tmp_path / folder / "..1.75b6.tmp.crc").touch()
+    tidy(tmp_path)
+    for folder in ("offsets", "commits"):
+        assert sorted(path.name for path in (tmp_path / folder).iterdir()) == [".0.crc", "0"]
+
+
+def test_a_checkpoint_that_is_not_there_is_tidy(tmp_path: Path) -> None:
+    tidy(tmp_path / "none")

@@ -1,4 +1,4 @@
-"""What Spark wrote down of a query's progress: read, never written."""
+"""What Spark wrote down of a query's progress: read, and rid of what a killed writer left."""
 
 from __future__ import annotations
 
@@ -34,6 +34,17 @@ def committed(checkpoint: Path) -> Committed:
     lines = (checkpoint / "offsets" / str(batch)).read_text("utf-8").splitlines()
     positions = _positions(lines[2:])
     return Committed(batch, _milliseconds(commit), positions, _initial(checkpoint))
+
+
+def tidy(checkpoint: Path) -> None:
+    """Remove files that a killed driver had begun to write; the lease must be held.
+
+    Spark writes beside and renames, so they mean nothing; but it takes one left from before the
+    first batch for a checkpoint that is not its own, and refuses to start for ever.
+    """
+    for folder in ("offsets", "commits"):
+        for begun in (checkpoint / folder).glob(".*.tmp*"):
+            begun.unlink(missing_ok=True)
 
 
 def _batches(folder: Path) -> list[int]:
