@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import random
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,33 +36,6 @@ def test_faults_lose_and_repeat_nothing(running: Rig, blow: blows.Blow) -> None:
     report = running.checked(LOAD, f"run-{next(RUNS)}", lambda: blow(running), moment)
     assert report.problems() == []
     assert report.report.read == LOAD.rate * LOAD.seconds
-
-
-def test_malformed_records_harm_nobody(running: Rig) -> None:
-    count = 100_000
-    log = running.broker.log
-    before = sum(span.end for span in log.ends("dead").values())
-    report = running.checked(LOAD, f"run-{next(RUNS)}", lambda: _garbage(running, count), 2)
-    assert report.problems() == []
-    running.work(lambda: _ends(running, "dead") - before >= count, RECOVERY)
-    assert _ends(running, "dead") - before == count
-    warm = blows.memory(running)
-    log.write("in", blows.garbage(SEED + 1, count))
-    running.work(lambda: _ends(running, "dead") - before >= 2 * count, RECOVERY)
-    assert blows.memory(running) < 1.2 * warm
-
-
-def _garbage(running: Rig, count: int) -> Fault:
-    log = running.broker.log
-    sending = threading.Thread(target=log.write, args=("in", blows.garbage(SEED, count)))
-    now = time.time()
-    sending.start()
-    running.work(lambda: not sending.is_alive(), RECOVERY)
-    return Fault("malformed records", now, f"{count} written among the good ones")
-
-
-def _ends(running: Rig, stream: str) -> int:
-    return sum(span.end for span in running.broker.log.ends(stream).values())
 
 
 @pytest.mark.needs("mount")

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import os
 import random
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from millrace.measure.fault import Fault
 from millrace.measure.load import Load
 from tests.faults import blows
-from tests.faults.rig import Rig, rig
+from tests.faults.rig import RECOVERY, Rig, rig
 
 SEED = int(os.environ.get("SEED", "1"))
 KILLS = int(os.environ.get("KILLS", "10"))
@@ -49,6 +52,33 @@ def test_kills(running: Rig, blow: blows.Blow, number: int) -> None:
 @pytest.mark.parametrize("number", range(STOPS))
 def test_planned_stops(running: Rig, number: int) -> None:
     _checked(running, blows.stop_and_start, number)
+
+
+def test_malformed_records_harm_nobody(running: Rig) -> None:
+    count = 100_000
+    log = running.broker.log
+    before = sum(span.end for span in log.ends("dead").values())
+    report = running.checked(LOAD, "malformed", lambda: _garbage(running, count), 2)
+    assert report.problems() == []
+    running.work(lambda: _ends(running, "dead") - before >= count, RECOVERY)
+    assert _ends(running, "dead") - before == count
+    warm = blows.memory(running)
+    log.write("in", blows.garbage(SEED + 1, count))
+    running.work(lambda: _ends(running, "dead") - before >= 2 * count, RECOVERY)
+    assert blows.memory(running) < 1.2 * warm
+
+
+def _garbage(running: Rig, count: int) -> Fault:
+    log = running.broker.log
+    sending = threading.Thread(target=log.write, args=("in", blows.garbage(SEED, count)))
+    now = time.time()
+    sending.start()
+    running.work(lambda: not sending.is_alive(), RECOVERY)
+    return Fault("malformed records", now, f"{count} written among the good ones")
+
+
+def _ends(running: Rig, stream: str) -> int:
+    return sum(span.end for span in running.broker.log.ends(stream).values())
 
 
 def test_a_million_malformed_records(running: Rig) -> None:
