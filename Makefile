@@ -37,7 +37,7 @@ $(DEV): requirements/dev.txt $(CORE)
 	@$(PIP) -r requirements/dev.txt
 	@touch $@
 
-demo: $(CORE) ## validate, plan and draw the road-traffic example
+demo: $(RUN) ## run the road-traffic example for a minute, here
 	@sh scripts/demo.sh
 
 check: $(DEV) ## the static part: format, style, layers, types, generated files

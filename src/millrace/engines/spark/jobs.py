@@ -89,6 +89,7 @@ class Jobs:
         started = start_query(made.session, made.query, choice.mode)
         with self._lock:
             self._queries[name] = started
+        self._told_progress(name, started)
         self._told(name, JobState.RUNNING, mode=choice.mode, reasons=choice.reasons)
         return {
             "mode": choice.mode.value,
@@ -129,6 +130,7 @@ class Jobs:
         self._settle(query)
         with self._lock:
             self._queries.pop(name, None)
+        self._told_progress(name, query)
         self._told(name, JobState.STOPPED)
         return {"progress": asdict(query.ledger.progress)}
 
@@ -200,6 +202,10 @@ class Jobs:
             return
         failed = run_failure(name, error)
         self._told(name, JobState.FAILED, failure=failed)
+
+    def _told_progress(self, name: str, query: Query) -> None:
+        progress = asdict(query.ledger.progress)
+        self._tell({"event": "progress", "job": name, "progress": progress})
 
     def _told(
         self,

@@ -110,7 +110,7 @@ def _defaults(settings: DriverSettings) -> dict[str, str]:
         "spark.sql.ui.retainedExecutions": "20",
         "spark.sql.streaming.ui.retainedQueries": "20",
         "spark.sql.streaming.ui.retainedProgressUpdates": "10",
-        "spark.sql.streaming.numRecentProgressUpdates": "3",
+        "spark.sql.streaming.numRecentProgressUpdates": "20",
         "spark.default.parallelism": "2",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.ansi.enabled": "false",
