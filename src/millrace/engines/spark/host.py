@@ -28,6 +28,17 @@ from millrace.errors import OperationFailed
 STARTERS = 4
 
 
+#: How long a driver whose agent is gone may take for a planned stop; its broker may be gone, too.
+ORPHAN_SECONDS = 20.0
+
+
+def end_for_sure(seconds: float) -> None:
+    """End this process and all of its group after some time, whatever it waits for then."""
+    timer = threading.Timer(seconds, os.killpg, (os.getpgid(0), signal.SIGKILL))
+    timer.daemon = True
+    timer.start()
+
+
 class Host:
     """Answers commands: each has an id, and its answer the same."""
 
@@ -44,6 +55,7 @@ class Host:
                 self._channel.send({"id": message["id"], "ok": {}})
                 return True
             self._pool.submit(self._answer, message)
+        end_for_sure(ORPHAN_SECONDS)
         self._stop_all()
         return False
 
