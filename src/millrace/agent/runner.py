@@ -22,6 +22,7 @@ from millrace.model.impact import Impact
 from millrace.model.pipeline import Pipeline
 from millrace.model.status import JobFacts
 from millrace.model.step import Action, Kind, Plan
+from millrace.model.stream import Stream
 from millrace.plan import plan
 from millrace.ports import JobOrder, JobState, JobStatus, Span
 
@@ -126,17 +127,19 @@ class Runner:
         if kept:
             self.say(f"left on the broker, though no longer in the file: {', '.join(kept)}")
         made = [step.name for step in steps if step.action is not Action.DELETE]
-        list(self._pool.map(self._ensure, dict.fromkeys(made)))
-
-    def _ensure(self, name: str) -> None:
-        stream = self.pipeline.streams[name]
-        broker = self.fleet.brokers.get(stream.site or "")
-        if broker is None:
-            raise OperationFailed(
-                "no-broker", f"stream {name} is at site {stream.site}, which has no broker",
-                f"write sites.{stream.site}.broker: kafka",
-            )  # fmt: skip
-        broker.ensure(stream)
+        by_site: dict[str, list[Stream]] = {}
+        for name in dict.fromkeys(made):
+            stream = self.pipeline.streams[name]
+            by_site.setdefault(stream.site or "", []).append(stream)
+        for site, streams in by_site.items():
+            broker = self.fleet.brokers.get(site)
+            if broker is None:
+                raise OperationFailed(
+                    "no-broker",
+                    f"stream {streams[0].name} is at site {site}, which has no broker",
+                    f"write sites.{site}.broker: kafka",
+                )
+            broker.ensure(*streams)
 
     def _start_jobs(self) -> None:
         """Start the jobs as the plan says: readers of new streams before their writers."""

@@ -55,11 +55,11 @@ class Broker(Protocol):
         """Look; never raises for a broker that is away: `up` is false then."""
         ...
 
-    def ensure(self, stream: Stream) -> None:
-        """Make the stream be there as declared; a position is open at its first record.
+    def ensure(self, *streams: Stream) -> None:
+        """Make the streams be there as declared; a position is open at their first records.
 
-        Returning promises that writers and readers can use it. Raises, with nothing changed, where
-        a setting can't be reached without loss (fewer partitions).
+        Returning promises that writers and readers can use them. Raises, with nothing changed,
+        where a setting can't be reached without loss (fewer partitions).
         """
         ...
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from millrace.brokers.kafka.failures import (
     ANSWER_SECONDS,
     FINAL,
+    NO_RIGHTS,
     Complaints,
     failure,
     metadata,
@@ -24,7 +26,7 @@ from millrace.brokers.kafka.failures import (
 from millrace.brokers.kafka.log import KafkaLog
 from millrace.brokers.kafka.server import Server, is_running, read_identity
 from millrace.brokers.kafka.settings import checked, for_java
-from millrace.brokers.kafka.topics import stream_status, topic_settings
+from millrace.brokers.kafka.topics import REPLICATION, stream_status, topic_settings
 from millrace.errors import OperationFailed
 from millrace.machine import Java
 from millrace.model.stream import Stream
@@ -33,6 +35,7 @@ from millrace.ports import BrokerStatus, Log
 LIMIT = 30.0
 UP_SECONDS = 90.0
 STATUS_SECONDS = 5.0
+LOOK_SECONDS = 1.0
 #: Where a setting of a topic came from: given to the topic itself.
 _DYNAMIC_TOPIC = 1
 #: Topics of Kafka itself.
@@ -86,23 +89,21 @@ class AttachedKafka:
         }
         return BrokerStatus(up=True, address=address, clients=clients, streams=streams)
 
-    def ensure(self, stream: Stream) -> None:
-        """Make the stream be there as declared; see the port."""
-        topic, settings = stream.address, topic_settings(stream)
-        factor = int(settings.pop("replication.factor", -1))
+    def ensure(self, *streams: Stream) -> None:
+        """Make the streams be there as declared; see the port."""
+        settings = {stream.address: topic_settings(stream) for stream in streams}
         try:
-            there = self._topics().get(topic)
-            if there is None and not self._create(stream, factor, settings):
-                self._wait_for(topic, 1)
-                there = self._topics()[topic]
-            if there is not None:
-                _refuse_fewer(stream, there)
-                self._configure(topic, settings)
-                self._grow(stream, there)
-            if there != stream.partitions:
-                self._wait_for(topic, stream.partitions)
+            there = self._topics()
         except KafkaException as error:
-            raise failure(error.args[0], self._settings, topic) from error
+            raise failure(error.args[0], self._settings) from error
+        for stream in streams:
+            _refuse_fewer(stream, there.get(stream.address, 0))
+        made = self._created([s for s in streams if s.address not in there], settings)
+        for stream in streams:
+            if stream.address not in made:
+                self._changed(stream, there.get(stream.address), settings[stream.address])
+        fresh = {s.address: s.partitions for s in streams if there.get(s.address) != s.partitions}
+        self._wait_for(fresh)
 
     def drop(self, stream: Stream) -> None:
         """Remove the stream; see the port."""
@@ -114,17 +115,37 @@ class AttachedKafka:
             if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise failure(error.args[0], self._settings, topic) from error
 
-    def _create(self, stream: Stream, factor: int, settings: Mapping[str, str]) -> bool:
-        """Create the topic; False if somebody else just did."""
-        new = NewTopic(stream.address, stream.partitions, factor, config=dict(settings))
-        answers = self._admin().create_topics([new], operation_timeout=LIMIT)
+    def _created(
+        self, streams: Sequence[Stream], settings: Mapping[str, Mapping[str, str]]
+    ) -> set[str]:
+        """Create topics, all at once; returns those that nobody else just made."""
+        if not streams:
+            return set()
+        new = [_new_topic(stream, settings[stream.address]) for stream in streams]
+        made = set()
+        for topic, future in self._admin().create_topics(new, operation_timeout=LIMIT).items():
+            try:
+                _done(future)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise failure(error.args[0], self._settings, topic) from error
+                continue
+            made.add(topic)
+        return made
+
+    def _changed(self, stream: Stream, partitions: int | None, settings: Mapping[str, str]) -> None:
+        """Give a topic that is there the stream's settings."""
+        topic, wanted = stream.address, dict(settings)
+        wanted.pop(REPLICATION, None)
         try:
-            _done(answers[stream.address])
+            if partitions is None:
+                self._wait_for({topic: 1})
+                partitions = self._topics()[topic]
+                _refuse_fewer(stream, partitions)
+            self._configure(topic, wanted)
+            self._grow(stream, partitions)
         except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise
-            return False
-        return True
+            raise failure(error.args[0], self._settings, topic) from error
 
     def _grow(self, stream: Stream, partitions: int) -> None:
         if stream.partitions > partitions:
@@ -175,28 +196,42 @@ class AttachedKafka:
             for resource, future in answers.items()
         }
 
-    def _wait_for(self, topic: str, partitions: int) -> None:
-        """Return when every partition answers; creation does a little before.
+    def _wait_for(self, partitions: Mapping[str, int]) -> None:
+        """Return when every partition of these topics answers; creation does a little before.
 
-        A fresh client asks: the one that is kept remembers for long what it knew before.
+        A fresh client asks each time, and not for long: a client remembers half a minute that a
+        topic was not there.
         """
+        pending = {(topic, part) for topic, count in partitions.items() for part in range(count)}
 
-        def answers() -> bool:
-            try:
-                return len(self.log.ends(topic)) >= partitions
-            except OperationFailed as error:
-                if error.code not in {"no-leader", "no-stream"}:
-                    raise
-                return False
+        def answer() -> bool:
+            latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+            client = self._fresh_admin()  # kept: answers are lost when it goes before they come
+            asked = {TopicPartition(*place): latest for place in pending}
+            answers = client.list_offsets(asked, request_timeout=LOOK_SECONDS)
+            for place, future in answers.items():
+                try:
+                    _done(future)
+                except KafkaException as error:
+                    # One that was just made says all kinds of things: no leader, no such topic.
+                    if error.args[0].code() in FINAL | NO_RIGHTS:
+                        raise failure(error.args[0], self._settings, place.topic) from error
+                else:
+                    pending.discard((place.topic, place.partition))
+            return not pending
 
-        _until(answers, LIMIT, f"topic {topic} got no leader")
+        if pending:
+            _until(answer, LIMIT, f"topic {min(pending)[0]} got no leader")
 
     def _admin(self) -> AdminClient:
         """The one client; its answers are lost when it goes before they come."""
         if self._client is None:
-            given: dict[str, Any] = {"log_level": 2, "error_cb": self._complaints}
-            self._client = AdminClient({**self._settings, **given})
+            self._client = self._fresh_admin()
         return self._client
+
+    def _fresh_admin(self) -> AdminClient:
+        given: dict[str, Any] = {"log_level": 2, "error_cb": self._complaints}
+        return AdminClient({**self._settings, **given})
 
 
 class ManagedKafka(AttachedKafka):
@@ -286,6 +321,12 @@ class ManagedKafka(AttachedKafka):
                 transient=True,
             )
         return bool(listed.brokers)
+
+
+def _new_topic(stream: Stream, settings: Mapping[str, str]) -> NewTopic:
+    config = dict(settings)
+    factor = int(config.pop(REPLICATION, -1))
+    return NewTopic(stream.address, stream.partitions, factor, config=config)
 
 
 def _refuse_fewer(stream: Stream, partitions: int) -> None:

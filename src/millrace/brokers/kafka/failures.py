@@ -25,7 +25,7 @@ FINAL = frozenset(
 )
 _AWAY = frozenset({KafkaError._TRANSPORT, KafkaError._TIMED_OUT})
 
-_NO_RIGHTS = frozenset(
+NO_RIGHTS = frozenset(
     {
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
@@ -124,7 +124,7 @@ def failure(error: KafkaError, settings: Mapping[str, str], stream: str = "") ->
     """Return the failure for an error; `transient` where trying again can help."""
     address = settings.get("bootstrap.servers", "?")
     code, said = error.code(), error.str()
-    if code in _NO_RIGHTS:
+    if code in NO_RIGHTS:
         return _no_rights(address, settings.get("sasl.username", "this user"), stream)
     if code in _NO_TOPIC:
         return OperationFailed(

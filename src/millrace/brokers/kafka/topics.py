@@ -16,6 +16,7 @@ RETENTION_MS: Final = "retention.ms"
 RETENTION_BYTES: Final = "retention.bytes"
 MAX_BYTES: Final = "max.message.bytes"
 CLEANUP: Final = "cleanup.policy"
+REPLICATION: Final = "replication.factor"
 #: Settings of a topic that a stream may give by Kafka's own names.
 ALLOWED: Final = frozenset(
     {
@@ -29,7 +30,7 @@ ALLOWED: Final = frozenset(
         "min.cleanable.dirty.ratio",
         "min.compaction.lag.ms",
         "min.insync.replicas",
-        "replication.factor",
+        REPLICATION,
         "segment.bytes",
         "segment.ms",
         "unclean.leader.election.enable",

@@ -130,9 +130,9 @@ class _Chain:
         """The input itself, where the node is the view of one: each input once."""
         if name not in ("View", "Project"):
             return None
-        found = _below(
-            node.child() if name == "View" else node, "Project", "Filter", "CollectMetrics"
-        )
+        top = node.child() if name == "View" else node
+        found = _below(top, "Project", "Filter", "CollectMetrics")
+        found = found or _below(top, "Project", "CollectMetrics")
         for index, base in enumerate(self._bases):
             if found is not None and found.fastEquals(base):
                 if index in self._used:  # Spark's real-time mode refuses a source twice

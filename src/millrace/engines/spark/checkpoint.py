@@ -36,6 +36,13 @@ def committed(checkpoint: Path) -> Committed:
     return Committed(batch, _milliseconds(commit), positions, _initial(checkpoint))
 
 
+def make_folders(checkpoint: Path, sources: int) -> None:
+    """Make the folders that Spark would make, for which it starts a process each."""
+    folders = ["offsets", "commits", *(f"sources/{number}" for number in range(sources))]
+    for folder in folders:
+        (checkpoint / folder).mkdir(parents=True, exist_ok=True)
+
+
 def tidy(checkpoint: Path) -> None:
     """Remove files that a killed driver had begun to write; the lease must be held.
 

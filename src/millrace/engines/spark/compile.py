@@ -15,7 +15,7 @@ from millrace.engines.spark.fit import check_fit
 from millrace.engines.spark.formats import Schema, schema_of
 from millrace.engines.spark.map_job import map_rows
 from millrace.engines.spark.results import results
-from millrace.engines.spark.sink import Target, letter_rows, plain_rows, routed, single, staged
+from millrace.engines.spark.sink import Target, letter_rows, plain_rows, routed, staged
 from millrace.engines.spark.source import Source, kafka_reader, source_of
 from millrace.model.stream import Format, Stream
 from millrace.ports import JobOrder
@@ -123,7 +123,7 @@ def _framed(
             staged(frame, list(schemas[name]), target.outputs[name])
             for name, frame in complete.items()
         ]
-        whole_rows = single(parts[0]) if len(parts) == 1 else fanned(parts, sources[0].base)
+        whole_rows = parts[0] if len(parts) == 1 else fanned(parts, sources[0].base)
         rows = routed(whole_rows, target)
         return Compiled(
             order,

@@ -22,7 +22,10 @@ Schema = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """How a value becomes columns, in SQL. `record` is worked out once, the others use it."""
+    """How a value becomes columns, in SQL.
+
+    `record` is worked out once and the others use it; it is empty where they need none.
+    """
 
     record: str
     columns: Mapping[str, str]
@@ -73,7 +76,7 @@ def decoded(stream: Stream, schema: Schema, value: str, record: str) -> Decoded:
     """Return how `value` becomes columns; `record` is the name that `Decoded.record` gets."""
     if stream.format in (Format.RAW, Format.TEXT):
         name, kind = next(iter(schema.items()))
-        return Decoded(f"CAST({value} AS {kind})", {name: record}, "false", "")
+        return Decoded("", {name: f"CAST({value} AS {kind})"}, "false", "")
     known = text(f"{ddl(schema)}, `{_CORRUPT}` string")
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     if stream.format is Format.JSON:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from pyspark.sql.streaming.query import StreamingQuery
 
-from millrace.engines.spark.checkpoint import Committed, committed, tidy
+from millrace.engines.spark.checkpoint import Committed, committed, make_folders, tidy
 from millrace.engines.spark.compile import Compiled
 from millrace.engines.spark.formats import text
 from millrace.engines.spark.ledger import Ledger
@@ -94,7 +94,7 @@ def start_query(session: SparkSession, compiled: Compiled, mode: Mode) -> Query:
     """Start a job from its checkpoint; rows that its predecessor wrote are left out."""
     order = compiled.order
     checkpoint = order.place / "checkpoint"
-    checkpoint.mkdir(parents=True, exist_ok=True)
+    make_folders(checkpoint, len(compiled.sources))
     tidy(checkpoint)
     before = committed(checkpoint)
     streams = {stream.address: stream.name for stream in order.pipeline.streams.values()}

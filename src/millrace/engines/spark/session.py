@@ -118,6 +118,8 @@ def _defaults(settings: DriverSettings) -> dict[str, str]:
         "spark.sql.streaming.stopTimeout": "8s",
         "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
         "spark.cleaner.periodicGC.interval": "60min",
+        # Hadoop starts a chmod for every file that it writes, checksums included.
+        "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
     }
     if settings.local:
         found |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}

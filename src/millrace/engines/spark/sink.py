@@ -44,19 +44,20 @@ class Target:
 
 
 def staged(frame: DataFrame, columns: Sequence[str], output: Stream) -> DataFrame:
-    """Return key and value of a query's results, with the origin of each and if it is malformed."""
+    """Return key and value of a query's results, with the origin of each and if it is malformed.
+
+    They are those of a job with one output; `fanned` puts several together.
+    """
     key = declared_key(output, columns) if output.key else f"{ORIGIN}.key"
     return frame.selectExpr(
         f"if({BAD}, NULL, {key}) AS {KEY}",
         f"if({BAD}, NULL, {encoded(output, columns)}) AS {VALUE}",
         ORIGIN,
         BAD,
+        f"0 AS {OUT}",
+        f"0 AS {INDEX}",
+        f"true AS {FIRST}",
     )
-
-
-def single(rows: DataFrame) -> DataFrame:
-    """Return staged rows of a job with one output, with their place among its outputs."""
-    return rows.selectExpr("*", f"0 AS {OUT}", f"0 AS {INDEX}", f"true AS {FIRST}")
 
 
 def routed(rows: DataFrame, target: Target) -> DataFrame:
@@ -67,10 +68,7 @@ def routed(rows: DataFrame, target: Target) -> DataFrame:
         f"CASE WHEN {BAD} THEN {MALFORMED} WHEN length({VALUE}) > {limit} THEN {DROPPED} "
         f"ELSE {USED} END"
     )
-    fated = rows.selectExpr(
-        KEY, VALUE, ORIGIN, f"{fate} AS {FATE}", f"{_NOTHING} AS {CAUSE}", OUT, INDEX, FIRST
-    )
-    return addressed(fated, target)
+    return addressed(rows, target, fate=f"({fate})", cause=_NOTHING)
 
 
 def letter_rows(base: DataFrame, target: Target) -> DataFrame:
@@ -104,9 +102,14 @@ def plain_rows(
     )
 
 
-def addressed(rows: DataFrame, target: Target) -> DataFrame:
-    """Make rows of the sink of rows with key, value, origin, fate, cause, output, index, first."""
-    used = f"{FATE} = {USED}"
+def addressed(
+    rows: DataFrame, target: Target, *, fate: str = FATE, cause: str = CAUSE
+) -> DataFrame:
+    """Make rows of the sink of rows with key, value, origin, output, index and first.
+
+    `fate` and `cause` are columns, or how they are worked out: a select less at every start.
+    """
+    used = f"{fate} = {USED}"
     outputs = list(target.outputs.values())
     letters = {name: target.letters.get(name) for name in target.causes}
     topics = {name: text(s.address if s else None) for name, s in letters.items()}
@@ -114,7 +117,8 @@ def addressed(rows: DataFrame, target: Target) -> DataFrame:
     topic = f"if({used}, {_by_output(outputs, 'address')}, {_by_input(topics)})"
     count = f"if({used}, {_by_output(outputs, 'partitions')}, {_by_input(counts)})"
     key = f"if({used}, {KEY}, {ORIGIN}.key)"
-    headers = f"if({used}, {_headers(target)}, {_headers(target, _cause(target))})"
+    letter = _headers(target, _cause(target, fate, cause))
+    headers = f"if({used}, {_headers(target)}, {letter})"
     return rows.selectExpr(
         f"{topic} AS topic",
         f"{key} AS key",
@@ -123,7 +127,7 @@ def addressed(rows: DataFrame, target: Target) -> DataFrame:
         # By key as librdkafka does; without one by turns.
         f"CAST(pmod(coalesce(crc32({key}), {ORIGIN}.position), {count}) AS INT) AS partition",
         ORIGIN,
-        FATE,
+        f"{fate} AS {FATE}",
         INDEX,
         FIRST,
         f"if({used}, {_by_output(outputs, 'name')}, NULL) AS {STREAM}",
@@ -148,11 +152,11 @@ def _chosen(by: str, values: Mapping[Any, str]) -> str:
     return f"CASE {cases} ELSE {last} END" if cases else last
 
 
-def _cause(target: Target) -> str:
+def _cause(target: Target, fate: str, cause: str) -> str:
     """Why a row became a dead letter."""
     malformed = _by_input({name: text(cause) for name, cause in target.causes.items()})
     return (
-        f"coalesce({CAUSE}, if({FATE} = {MALFORMED}, {malformed}, concat("
+        f"coalesce({cause}, if({fate} = {MALFORMED}, {malformed}, concat("
         f"'the result is larger than its stream takes: ', length({VALUE}), ' bytes')))"
     )
 

@@ -35,6 +35,7 @@ class Source:
     #: The records as Kafka has them.
     records: DataFrame
     base: DataFrame
+    #: Why a record of it is malformed; empty where none can be.
     cause: str
 
     def view(self) -> DataFrame:
@@ -44,7 +45,8 @@ class Source:
         """
         counts = (F.expr("count(1) AS read"), F.expr(f"count_if({BAD}) AS malformed"))
         seen = self.base.observe(f"in:{self.stream.name}", *counts)
-        return seen.where(f"NOT {BAD}").selectExpr(*map(quoted, self.schema))
+        good = seen.where(f"NOT {BAD}") if self.cause else seen
+        return good.selectExpr(*map(quoted, self.schema))
 
 
 def kafka_reader(
@@ -83,8 +85,10 @@ def source_of(
     The payload travels along only where a dead letter may need it.
     """
     decoding = decoded(stream, schema, "value", _RECORD)
-    staged = records.selectExpr("*", f"{decoding.record} AS {_RECORD}")
-    base = staged.selectExpr(
+    parsed = records
+    if decoding.record:
+        parsed = records.selectExpr("*", f"{decoding.record} AS {_RECORD}")
+    base = parsed.selectExpr(
         *(f"{column} AS {quoted(name)}" for name, column in decoding.columns.items()),
         f"{_origin(stream, letters=letters)} AS {ORIGIN}",
         f"{decoding.malformed} AS {BAD}",
