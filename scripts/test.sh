@@ -1,6 +1,6 @@
 #!/bin/sh
 # All tests: the small ones side by side, with branch coverage of the package; then those that run a
-# whole Spark, one after another, for each uses all cores.
+# whole Spark, two at a time: they wait as much as they work.
 set -eu
 rm -f .coverage .coverage.*
 status=0
@@ -11,6 +11,6 @@ coverage combine -q
 coverage report --skip-covered
 python scripts/coverage_floor.py || status=1
 heavy=0
-python -m pytest -q -m spark --durations=10 "$@" || heavy=$?
+python -m pytest -q -n 2 --dist loadfile -m spark --durations=10 "$@" || heavy=$?
 [ $heavy -eq 0 ] || [ $heavy -eq $none ] || status=1
 exit $status

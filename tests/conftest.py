@@ -28,12 +28,13 @@ def allowed_skips() -> list[str]:
     return [line.split("#")[0].strip() for line in lines if line.split("#")[0].strip()]
 
 
-#: Modules that run a whole Spark: one after another, for each uses all cores of a small machine.
+#: Modules that run a whole Spark, apart from the small ones: each uses all cores of a small machine.
 HEAVY = (
     "tests/cli/test_new.py",
     "tests/cli/test_run.py",
     "tests/engines/spark/test_cluster.py",
     "tests/engines/spark/test_java_extra.py",
+    "tests/engines/spark/test_jobs_limits.py",
     "tests/engines/spark/test_jobs_results.py",
     "tests/engines/spark/test_jobs_running.py",
     "tests/examples/test_run.py",
@@ -41,6 +42,15 @@ HEAVY = (
     "tests/faults/test_faults.py",
     "tests/testing/test_jobs.py",
 )
+
+
+#: Tests run much code once: what Java gains by compiling it better it never earns back here.
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def pytest_configure() -> None:
+    """Let every Java that tests start be one that starts soon."""
+    os.environ.setdefault("JDK_JAVA_OPTIONS", QUICK_JAVA)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -86,6 +86,20 @@ def by_sql(records: DataFrame) -> DataFrame:
     )
 
 
+def by_passing(records: DataFrame) -> DataFrame:
+    """Pass records on as they are."""
+    nothing = F.lit(None)
+    return records.select(
+        "value",
+        nothing.cast("string").alias("cause"),
+        nothing.cast("binary").alias("payload"),
+        "key",
+        "partition",
+        "offset",
+        times().alias("times"),
+    )
+
+
 def by_arrow(records: DataFrame) -> DataFrame:
     """Parse, filter and project in Python, Arrow batch by Arrow batch."""
     kept = records.select("partition", "offset", "key", "value", times().alias("times"))
@@ -123,6 +137,13 @@ def mapped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(columns, names=names)
 
 
+WORK: dict[str, Callable[[DataFrame], DataFrame]] = {
+    "sql": by_sql,
+    "arrow": by_arrow,
+    "pass": by_passing,
+}
+
+
 def start(session: SparkSession, order: dict[str, Any]) -> StreamingQuery:
     """Start a query from Kafka to Kafka, in real-time mode or for what is there now."""
     broker = {"kafka.bootstrap.servers": order["boot"]}
@@ -131,7 +152,7 @@ def start(session: SparkSession, order: dict[str, Any]) -> StreamingQuery:
     )
     records = reader.options(startingOffsets="earliest", includeHeaders="true").load()
     real_time = order["mode"] == "real-time"
-    made = by_arrow(records) if order["kind"] == "arrow" else by_sql(records)
+    made = WORK[order["kind"]](records)
     writer = (
         rows(made, order).writeStream.queryName(order["name"]).format("kafka").options(**broker)
     )
@@ -170,7 +191,8 @@ class Driver:
             return {"error": f"{type(error).__name__}: {error}"}
 
     def _start(self, order: dict[str, Any]) -> dict[str, Any]:
-        self._queries[order["name"]] = start(self._session, order)
+        session = self._session.newSession() if order.get("own_session") else self._session
+        self._queries[order["name"]] = start(session, order)
         return {"started": order["name"]}
 
     def _state(self, order: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,10 @@ import numpy as np
 from bench.streams.pipeline import Probe, running, usage
 from bench.streams.results import Bar, Part, median
 from bench.streams.setting import Setting
+from bench.streams.systems import ByHand, Work, hand_driver
+from bench.streams.topics import create
+from millrace.brokers.kafka import ManagedKafka
+from millrace.machine import Folders, fetch_jars, find_java
 
 LIMIT_SECONDS = 240.0
 FROM_RUN, FROM_DRIVER, HOP, MEMORY_MB, CORES, LINEAR = 55.0, 40.0, 0.5, 2000.0, 0.4, 0.95
@@ -47,8 +51,46 @@ def measure(setting: Setting) -> Part:
                 run = _run(jobs, place, setting, thorough=jobs == max(setting.chain))
                 part.runs.append({"round": number, "jobs": jobs, **run})
                 setting.say(f"{jobs} jobs: through after {run['through_seconds']:.1f} s")
+            jobs = max(setting.chain)
+            hand = _by_hand(jobs, Path(folder) / f"{number}-hand", setting)
+            part.runs.append({"round": number, "jobs": jobs, "system": "by hand", **hand})
+            setting.say(f"{jobs} by hand: through after {hand['through_seconds']:.1f} s")
     _judge(part, setting)
     return part
+
+
+def _by_hand(jobs: int, place: Path, setting: Setting) -> dict[str, Any]:
+    """The longest chain as one writes it by hand: a driver, and one query started after another."""
+    place.mkdir()
+    began, cache = time.monotonic(), Folders.of().cache
+    java = find_java(cache)
+    jars = fetch_jars(["kafka", "spark-kafka"], java, cache)
+    kafka = ManagedKafka(place / "kafka", java, jars[0])
+    kafka.launch()
+    try:
+        with hand_driver(place, java, jars[1]) as driver:
+            kafka.start()
+            boot = kafka.clients()["java"]["bootstrap.servers"]
+            create(boot, [f"t{number}" for number in range(jobs + 1)], 1)
+            up = driver.hear(LIMIT_SECONDS)[0] - began
+            hand = ByHand(driver, boot, place / "jobs")
+            for number in range(jobs):
+                source, sink = f"t{number}", f"t{number + 1}"
+                hand.start(Work(f"j{number}", "pass", "real-time", source, sink, partitions=1))
+            probe = Probe(boot, "t0", f"t{jobs}")
+            try:
+                through = probe.through(b"x" * 100, LIMIT_SECONDS) - began
+                hops = [_hop(probe) for _ in range(setting.chain_records)]
+            finally:
+                probe.close()
+    finally:
+        kafka.stop()
+    return {
+        "through_seconds": through,
+        "after_driver_seconds": through - up,
+        "hops_seconds": hops,
+        "p50_seconds": median(hops),
+    }
 
 
 def _run(jobs: int, place: Path, setting: Setting, *, thorough: bool) -> dict[str, Any]:
@@ -91,12 +133,11 @@ def _cost(driver: dict[str, Any], seconds: float) -> dict[str, Any]:
 
 def _judge(part: Part, setting: Setting) -> None:
     for jobs in setting.chain:
-        runs = [run for run in part.runs if run["jobs"] == jobs]
-        named = {figure: median([run.get(figure) for run in runs]) for figure in _FIGURES}
-        part.rows[f"{jobs} jobs"] = {
-            name: value for name, value in named.items() if value is not None
-        }
+        part.rows[f"{jobs} jobs"] = _medians([
+            run for run in part.runs if run["jobs"] == jobs and "system" not in run
+        ])  # fmt: skip
     longest = max(setting.chain)
+    part.rows[f"{longest} jobs, by hand"] = _medians([r for r in part.runs if "system" in r])
     last = part.rows[f"{longest} jobs"]
     part.bars += [
         Bar(f"{longest} jobs: first record through, s", last["through_seconds"], FROM_RUN),
@@ -109,6 +150,11 @@ def _judge(part: Part, setting: Setting) -> None:
     slope, base, fit = line(list(setting.chain), times)
     part.rows["straight line"] = {"s for each job": slope, "s before": base, "R2": fit}
     part.bars.append(Bar("start time over jobs, R2 of a straight line", fit, LINEAR, at_most=False))
+
+
+def _medians(runs: list[dict[str, Any]]) -> dict[str, float | None]:
+    named = {figure: median([run.get(figure) for run in runs]) for figure in _FIGURES}
+    return {name: value for name, value in named.items() if value is not None}
 
 
 def line(lengths: list[int], times: list[float]) -> tuple[float, float, float]:

@@ -79,13 +79,19 @@ def _rates(part: Part, axes: Axes) -> None:
 
 def _chain(part: Part, axes: Axes) -> None:
     """Time until the first record is through, over the number of jobs, with the straight line."""
-    places = [run["jobs"] for run in part.runs]
-    axes.plot(places, [r["through_seconds"] for r in part.runs], "o", color=_COLOURS["millrace"],
-              label="since millrace run")  # fmt: skip
-    after = [(r["jobs"], r["after_driver_seconds"]) for r in part.runs]
-    known = [(jobs, seconds) for jobs, seconds in after if seconds is not None]
-    axes.plot([jobs for jobs, _ in known], [s for _, s in known], "x", color=_COLOURS["by hand"],
-              label="since the driver is up")  # fmt: skip
+    ours = [run for run in part.runs if "system" not in run]
+    hand = [run for run in part.runs if "system" in run]
+    places = [run["jobs"] for run in ours]
+    kinds = (
+        (ours, "through_seconds", "o", "millrace", "since millrace run"),
+        (ours, "after_driver_seconds", "x", "millrace", "since the driver is up"),
+        (hand, "through_seconds", "o", "by hand", "by hand, since its start"),
+        (hand, "after_driver_seconds", "x", "by hand", "by hand, since the driver is up"),
+    )
+    for runs, figure, mark, colour, label in kinds:
+        known = [(run["jobs"], run[figure]) for run in runs if run[figure] is not None]
+        points = tuple(zip(*known, strict=True)) or ((), ())
+        axes.plot(*points, mark, color=_COLOURS[colour], label=label)
     line: dict[str, Any] = part.rows["straight line"]
     ends = [min(places), max(places)]
     heights = [line["s before"] + line["s for each job"] * jobs for jobs in ends]

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from bench.streams.child import Talker
-from bench.streams.topics import PARTITIONS, QUIET
+from bench.streams.topics import PARTITIONS, QUIET, create
 from millrace.brokers.kafka import ManagedKafka
 from millrace.engines.spark.engine import SparkEngine
 from millrace.engines.spark.session import LOCAL_SLOTS, LOOPBACK, DriverSettings, _defaults
@@ -34,7 +33,7 @@ _MAP = 'map: "mapped:fast"'
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A job from Kafka to Kafka: `kind` is sql or map, `mode` real-time or drain."""
+    """A job from Kafka to Kafka: `kind` is sql, map or pass, `mode` real-time or drain."""
 
     name: str
     kind: str
@@ -42,6 +41,7 @@ class Work:
     source: str
     sink: str
     every: int = 60
+    partitions: int = PARTITIONS
 
 
 class System(Protocol):
@@ -148,13 +148,14 @@ class ByHand:
         order = {
             "do": "start",
             "name": work.name,
-            "kind": {"sql": "sql", "map": "arrow"}[work.kind],
+            "kind": {"sql": "sql", "map": "arrow", "pass": "pass"}[work.kind],
+            "own_session": work.kind == "pass",
             "mode": work.mode,
             "source": work.source,
             "sink": work.sink,
             "dead": DEAD,
             "every": work.every,
-            "partitions": PARTITIONS,
+            "partitions": work.partitions,
             "boot": self._boot,
             "checkpoint": str(self.checkpoint(work)),
         }
@@ -190,9 +191,7 @@ class Rig:
 
     def make(self, *topics: str, partitions: int = PARTITIONS) -> None:
         """Make topics."""
-        made = self.admin.create_topics([NewTopic(topic, partitions, 1) for topic in topics])
-        for future in made.values():
-            future.result(30)
+        create(self.boot, topics, partitions)
 
     def drop(self, *topics: str) -> None:
         """Remove topics with their records."""
@@ -234,7 +233,7 @@ def rig(*, by_hand: bool = True) -> Iterator[Rig]:
         stack.callback(kafka.stop)
         stack.callback(engine.kill, 5.0)
         engine.launch()
-        hand = stack.enter_context(_hand(place, java, jars[1])) if by_hand else None
+        hand = stack.enter_context(hand_driver(place, java, jars[1])) if by_hand else None
         kafka.start()
         clients = kafka.clients()
         boot = clients["java"]["bootstrap.servers"]
@@ -249,7 +248,7 @@ def rig(*, by_hand: bool = True) -> Iterator[Rig]:
 
 
 @contextmanager
-def _hand(place: Path, java: Java, jars: Path) -> Iterator[Talker]:
+def hand_driver(place: Path, java: Java, jars: Path) -> Iterator[Talker]:
     """Start the driver written by hand, with the settings of Millrace's."""
     own = place / "hand"
     own.mkdir()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 KEYS = 1000
 PARTITIONS = 2
@@ -50,6 +52,13 @@ def fill(boot: str, topic: str, count: int) -> None:
     if producer.flush(120):
         message = f"Kafka did not take all records of {topic}"
         raise TimeoutError(message)
+
+
+def create(boot: str, topics: Sequence[str], partitions: int) -> None:
+    """Make topics."""
+    admin = AdminClient({"bootstrap.servers": boot, **QUIET})
+    for future in admin.create_topics([NewTopic(t, partitions, 1) for t in topics]).values():
+        future.result(30)
 
 
 def send(boot: str, topic: str, value: bytes) -> None:

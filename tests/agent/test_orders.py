@@ -34,8 +34,8 @@ def pipeline() -> Pipeline:
 
 def test_a_stream_takes_the_schema_of_its_writer(pipeline: Pipeline) -> None:
     facts = {
-        "early": JobFacts(schema={"a": "int"}),
-        "side": JobFacts(schema={"a": "bigint"}),
+        "early": JobFacts(schemas={"middle": {"a": "int"}}),
+        "side": JobFacts(schemas={"known": {"a": "bigint"}}),
         "late": JobFacts(),
     }
     found = with_schemas(pipeline, facts).streams

@@ -66,3 +66,43 @@ def test_lag_and_latency_come_from_results(watch: Watch, kafka: ManagedKafka) ->
     assert view.lag_seconds["raw"] > 1_000_000  # the oldest that is left is of long ago
     kafka.log.write("out", [result(9)])
     assert seen(watch, 0, 2).lag_seconds == {"raw": 0.0}
+
+
+RATED = """
+pipeline: rated
+sites: {here: {broker: kafka}}
+streams: {rated-in: {schema: {n: int}}, rated: {schema: {n: int}}, rated-out: {schema: {n: int}}}
+jobs:
+  one:
+    from: {stream: rated-in, consumes: 1}
+    to: {stream: rated, produces: 2}
+    sql: "SELECT n FROM `rated-in`"
+  two:
+    from: {stream: rated, consumes: 20}
+    to: {stream: rated-out, produces: 1}
+    sql: "SELECT max(n) AS n FROM rated"
+"""
+
+
+def test_more_than_the_rates_promise_is_told_once(
+    kafka: ManagedKafka, folders: Folders, java: Java
+) -> None:
+    pipeline = load_text(RATED, "p").required()
+    kafka.ensure(*pipeline.streams.values())
+    said: list[str] = []
+    fleet = Fleet(pipeline, folders, java, brokers={"here": kafka})
+    watch = Watch(Runner(pipeline, fleet, Path(), said.append))
+    promised = watch.promised["rated"]
+    try:
+        for more, told in ((promised, 0), (1, 1), (7, 1)):
+            kafka.log.write("rated", [Record(b"{}") for _ in range(more)])
+            full = sum(span.end for span in kafka.log.ends("rated").values())
+            until = time.monotonic() + 60
+            while watch.peaks.get("rated") != full:
+                assert time.monotonic() < until, watch.peaks
+                time.sleep(0.05)
+            assert len(said) == told, said
+    finally:
+        watch.close()
+    assert f"holds {promised + 1} records" in said[0]
+    assert f"promise at most {promised}" in said[0]

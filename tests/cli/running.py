@@ -51,9 +51,9 @@ class Running:
 
 
 @contextmanager
-def running(file: Path, home: Path, *options: str) -> Iterator[Running]:
-    """Run a pipeline; ended for sure afterwards, with all it started."""
-    said = home.with_suffix(".said")
+def running(file: Path, home: Path, *options: str, told: str = "home.said") -> Iterator[Running]:
+    """Run a pipeline; ended for sure afterwards, with all it started. `told` names its log."""
+    said = home.with_name(told)
     command = [
         sys.executable,
         "-m",

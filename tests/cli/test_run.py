@@ -9,7 +9,8 @@ import psutil
 import pytest
 
 from millrace.agent.brokers import log_of
-from millrace.machine import Folders
+from millrace.brokers.kafka import ManagedKafka
+from millrace.machine import Folders, Java
 from millrace.ports import Record
 from millrace.spec import load
 from tests.cli.running import UP, Running, running, until
@@ -52,10 +53,15 @@ def gone(processes: list[psutil.Process]) -> bool:
     return not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in processes)
 
 
-def test_a_second_run_goes_on_where_the_first_stopped(file: Path, tmp_path: Path) -> None:
+def test_runs_go_on_where_the_one_before_stopped(
+    file: Path, tmp_path: Path, java: Java, jars: Path
+) -> None:
     home = tmp_path / "home"
     with running(file, home) as first:
         first.await_said("first runs")
+        with running(file, home, "--for", "1 s", told="refused.said") as second:
+            assert second.process.wait(60) == 1
+            assert "already runs" in second.said
         write(file, home, range(100))
         until(lambda: len(evens(file, home)) == 50, UP, "the first records did not pass")
         started = first.children()
@@ -67,34 +73,27 @@ def test_a_second_run_goes_on_where_the_first_stopped(file: Path, tmp_path: Path
         second.await_said("first runs")
         write(file, home, range(100, 200))
         until(lambda: len(evens(file, home)) >= 100, UP, "the second records did not pass")
-        assert evens(file, home) == list(range(0, 200, 2))
-        assert second.interrupt(60)[0] == 0
+        _end_at_once(second)
     with running(file, home, "--until-drained", "-o", "json") as third:
         assert third.process.wait(2 * UP) == 0, third.said
         shown = json.loads(third.said_file.with_suffix(".out").read_text())
     ledger = shown["jobs"]["evens"]["ledger"]
-    assert ledger["read"] == 200
-    assert ledger["used"] == 100
-    assert ledger["filtered"] == 100
+    assert (ledger["read"], ledger["used"], ledger["filtered"]) == (200, 100, 100)
+    kafka = ManagedKafka(home / "pipelines/first/sites/here/kafka", java, jars)
+    kafka.start()
+    try:
+        assert evens(file, home) == list(range(0, 200, 2))
+    finally:
+        kafka.stop()
 
 
-def test_a_second_run_of_the_same_pipeline_is_refused(file: Path, tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    with running(file, home) as first:
-        first.await_said("first runs")
-        with running(file, tmp_path / "home", "--for", "1 s") as second:
-            assert second.process.wait(60) == 1
-            assert "already runs" in second.said
-        _end_at_once(first)
-
-
-def _end_at_once(first: Running) -> None:
+def _end_at_once(run: Running) -> None:
     """Two Ctrl-C, one after another, end everything."""
-    started = first.children()
-    first.process.send_signal(2)
-    first.await_said("stopping")
-    first.process.send_signal(2)
-    assert first.process.wait(10) in (0, 130)
+    started = run.children()
+    run.process.send_signal(2)
+    run.await_said("stopping")
+    run.process.send_signal(2)
+    assert run.process.wait(10) in (0, 130)
     until(lambda: gone(started), 10, "a process is left")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -14,9 +15,7 @@ import psutil
 
 from millrace.measure.fault import Fault
 from millrace.ports import JobState, Record
-from tests.faults.rig import RECOVERY, Rig
-
-Blow = Callable[[Rig], Fault]
+from tests.faults.rig import RECOVERY, Blow, Rig
 
 
 def kill_driver(rig: Rig) -> Fault:
@@ -99,6 +98,19 @@ def garbage(seed: int, count: int) -> Iterator[Record]:
     ]
     for _ in range(count):
         yield Record(chosen.choice(makers)())
+
+
+def among_garbage(seed: int, count: int) -> Blow:
+    """Write malformed records among the good ones."""
+
+    def blow(rig: Rig) -> Fault:
+        log, now = rig.broker.log, time.time()
+        sending = threading.Thread(target=log.write, args=("in", garbage(seed, count)))
+        sending.start()
+        rig.work(lambda: not sending.is_alive(), RECOVERY)
+        return Fault("malformed records", now, f"{count} written among the good ones")
+
+    return blow
 
 
 def memory(rig: Rig) -> int:

@@ -42,6 +42,8 @@ jobs:
   first: {from: in, to: mid, sql: "SELECT * FROM `in` WHERE seq >= 0", checkpoint: 5 s}
   second: {from: mid, to: out, map: "passing:on"}
 """
+#: A fault: falls on a running pipeline and tells when it fell and what it did.
+Blow = Callable[["Rig"], Fault]
 CODE = "def on(record):\n    return record\n"
 #: One slow machine with everything on it: how long a recovery may take, in seconds.
 RECOVERY = 120.0
@@ -76,22 +78,28 @@ class Rig:
             self.runner.tick()
             time.sleep(0.1)
 
+    def held(self, stream: str) -> int:
+        """How many records a stream got so far."""
+        return sum(span.end for span in self.broker.log.ends(stream).values())
+
     def settled(self) -> bool:
         """Whether all jobs run."""
         states = [status.state for status in self.runner.statuses().values()]
         return all(state is JobState.RUNNING for state in states)
 
-    def checked(self, load: Load, run: str, inject: Callable[[], Fault], after: float) -> RunReport:
-        """Send a load, let a fault fall `after` seconds into it, and return what arrived."""
+    def checked(self, load: Load, run: str, *blows: tuple[float, Blow]) -> RunReport:
+        """Send a load, let faults fall so many seconds into it, and return what arrived."""
         result: Future[RunReport] = Future()
         thread = threading.Thread(target=self._check, args=(load, run, result), daemon=True)
         thread.start()
-        begun = time.monotonic()
-        self.work(lambda: time.monotonic() - begun > after, after + 5)
-        fault = inject()
+        begun, faults = time.monotonic(), []
+        for after, blow in blows:
+            left = begun + after - time.monotonic()
+            self.work(lambda until=begun + after: time.monotonic() > until, max(left, 0) + 5)  # type: ignore[misc]
+            faults.append(blow(self))
         self.work(result.done, load.seconds + 2 * RECOVERY)
         self.work(self.settled, RECOVERY)
-        return replace(result.result(), faults=(fault,))
+        return replace(result.result(), faults=tuple(faults))
 
     def _check(self, load: Load, run: str, result: Future[RunReport]) -> None:
         log = self.broker.log

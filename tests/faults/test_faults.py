@@ -14,50 +14,76 @@ import pytest
 from millrace.measure.fault import Fault
 from millrace.measure.load import Load
 from tests.faults import blows
-from tests.faults.rig import RECOVERY, Rig, rig
+from tests.faults.rig import RECOVERY, Blow, Rig, rig
 
 SEED = 20_261_116
-LOAD = Load(rate=2_000, seconds=9, keys=100, size=200, seed=1)
 RUNS = itertools.count(1)
 pytestmark = [pytest.mark.timeout(400), pytest.mark.xdist_group("faults")]
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
-    with rig(tmp_path_factory.mktemp("faults")) as found:
-        yield found
-
-
-@pytest.mark.parametrize(
-    "blow", [blows.kill_driver, blows.kill_broker, blows.freeze_driver, blows.stop_and_start]
-)
-def test_faults_lose_and_repeat_nothing(running: Rig, blow: blows.Blow) -> None:
-    moment = random.Random(f"{SEED} {blow.__name__}").uniform(3, LOAD.seconds - 3)
-    report = running.checked(LOAD, f"run-{next(RUNS)}", lambda: blow(running), moment)
-    assert report.problems() == []
-    assert report.report.read == LOAD.rate * LOAD.seconds
-
-
-@pytest.mark.needs("mount")
-def test_a_full_disk_is_told_and_got_over(tmp_path: Path) -> None:
-    jobs = tmp_path / "home" / "pipelines" / "faults" / "sites" / "here" / "jobs"
+def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Give the checkpoints a small disk of their own, where that can be."""
+    place = tmp_path_factory.mktemp("faults")
+    jobs = place / "home" / "pipelines" / "faults" / "sites" / "here" / "jobs"
     jobs.mkdir(parents=True)
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(jobs)]
-    done = subprocess.run(mount, capture_output=True, text=True, timeout=30, check=False)
-    if done.returncode != 0:
-        pytest.skip(f"a small disk can't be made here: {done.stderr.strip()}")
-    try:
-        with rig(tmp_path) as running:
-            report = running.checked(LOAD, "full", lambda: _full(running, jobs), 3)
-            assert report.problems() == []
-            told = [text for text in running.said if "make room" in text]
-            assert told, running.said
-    finally:
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(jobs)]
+    done = subprocess.run(mount, capture_output=True, timeout=30, check=False)
+    yield jobs
+    if done.returncode == 0:
         subprocess.run(["umount", "-l", str(jobs)], timeout=30, check=True)
 
 
+@pytest.fixture(scope="module")
+def running(disk: Path) -> Iterator[Rig]:
+    with rig(disk.parents[5]) as found:
+        yield found
+
+
+def checked(running: Rig, seconds: int, *blows_at: tuple[float, float, Blow]) -> None:
+    """Let faults fall within spans of a load, at seeded moments: all arrives, and once."""
+    load = Load(rate=2_000, seconds=seconds, keys=100, size=200, seed=1)
+    chosen = random.Random(f"{SEED} {[blow.__name__ for *_, blow in blows_at]}")
+    moments = [(chosen.uniform(first, last), blow) for first, last, blow in blows_at]
+    report = running.checked(load, f"run-{next(RUNS)}", *moments)
+    assert report.problems() == []
+    assert report.report.read == load.rate * load.seconds
+
+
+def test_kills_of_the_driver(running: Rig) -> None:
+    checked(running, 18, (2, 4, blows.kill_driver), (12, 15, blows.kill_driver))
+
+
+def test_kills_of_the_broker(running: Rig) -> None:
+    checked(running, 13, (2, 4, blows.kill_broker), (8, 11, blows.kill_broker))
+
+
+def test_a_planned_stop_and_a_frozen_driver(running: Rig) -> None:
+    checked(running, 12, (2, 4, blows.stop_and_start), (7, 8, blows.freeze_driver))
+
+
+def test_malformed_records_harm_nobody(running: Rig) -> None:
+    count = 100_000
+    before = running.held("dead")
+    garbage = blows.among_garbage(SEED, count // 2)
+    checked(running, 8, (2, 2, garbage))
+    running.work(lambda: running.held("dead") - before >= count // 2, RECOVERY)
+    warm = blows.memory(running)
+    running.broker.log.write("in", blows.garbage(SEED + 1, count // 2))
+    running.work(lambda: running.held("dead") - before >= count, RECOVERY)
+    assert running.held("dead") - before == count
+    assert blows.memory(running) < 1.2 * warm
+
+
+def test_a_full_disk_is_told_and_got_over(running: Rig, disk: Path) -> None:
+    if not disk.is_mount():
+        pytest.skip("a small disk can't be made here")
+    checked(running, 9, (3, 3, lambda found: _full(found, disk)))
+    assert [text for text in running.said if "make room" in text], running.said
+
+
 def _full(running: Rig, jobs: Path) -> Fault:
-    now, ballast = time.time(), blows.fill(jobs)
-    running.work(lambda: any("make room" in text for text in running.said), RECOVERY)
+    now, ballast, before = time.time(), blows.fill(jobs), len(running.said)
+    running.work(lambda: any("make room" in text for text in running.said[before:]), RECOVERY)
     ballast.unlink()
     return Fault("disk full", now, running.said[-1])

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.measure.hops import HEADER, appended, hop_times, shares
-from millrace.ports import Record
+from millrace.measure.hops import appended, hop_times, shares
+from millrace.ports import TIMES_HEADER, Record
 
 MS = st.integers(0, 2**40)
 
@@ -19,7 +19,7 @@ def over(times: list[int]) -> Record:
     header = None
     for time in times[:-1]:
         header = appended(header, time)
-    return Record(b"", headers=((HEADER, header or b""),), time=times[-1])
+    return Record(b"", headers=((TIMES_HEADER, header or b""),), time=times[-1])
 
 
 @given(st.lists(MS, min_size=2, max_size=6))
@@ -60,8 +60,8 @@ def test_records_of_another_way_are_left_out() -> None:
 
 @pytest.mark.parametrize("header", [b"", b"1,,2", b"x", b"-5", b"1, 2", b"\xff", b"9" * 30])
 def test_a_header_that_is_wrong_is_none(header: bytes) -> None:
-    assert hop_times(Record(b"", headers=((HEADER, header),), time=7)) == ()
+    assert hop_times(Record(b"", headers=((TIMES_HEADER, header),), time=7)) == ()
 
 
 def test_a_record_without_time_has_no_way() -> None:
-    assert hop_times(Record(b"", headers=((HEADER, b"1"),))) == ()
+    assert hop_times(Record(b"", headers=((TIMES_HEADER, b"1"),))) == ()

@@ -30,24 +30,26 @@ class Fleet:
     java: Java
     brokers: dict[str, AttachedKafka] = field(default_factory=dict)
     drivers: dict[str, SparkEngine] = field(default_factory=dict)
+    #: Jobs that share a driver by the file and were set apart (see `suspects`).
+    apart: set[str] = field(default_factory=set)
+    _jars: Path = field(default_factory=Path)
 
     @classmethod
     def of(cls, pipeline: Pipeline, folders: Folders, told: Told | None = None) -> Fleet:
         """Return the fleet of a pipeline; fetches the jars once, and `told` hears how far it is."""
         java = find_java(folders.cache)
         kafka, connector = fetch_jars(["kafka", "spark-kafka"], java, folders.cache, told)
-        fleet = cls(pipeline, folders, java)
+        fleet = cls(pipeline, folders, java, _jars=connector)
         for site in pipeline.sites.values():
             _only_here(site)
             if site.broker is not None:
                 place = site_place(folders, pipeline.name, site.name)
                 fleet.brokers[site.name] = broker_of(site, place, java, kafka)
         for job in pipeline.jobs.values():
-            fleet._driver(job, connector)
+            fleet._make_driver(job, driver_name(job))
         return fleet
 
-    def _driver(self, job: Job, jars: Path) -> None:
-        name = driver_name(job)
+    def _make_driver(self, job: Job, name: str) -> None:
         site = self.pipeline.sites[job.site or ""]
         engine = site.engine(EngineKind.SPARK)
         if job.needs is not EngineKind.SPARK or engine is None:
@@ -61,7 +63,7 @@ class Fleet:
             self.drivers[name] = SparkEngine(
                 place / "drivers" / name.partition("/")[2],
                 self.java,
-                [jars],
+                [self._jars],
                 master=engine.master or engine.address,
                 options=resolved(engine.options, f"sites.{site.name}.engine.options"),
             )
@@ -76,7 +78,19 @@ class Fleet:
 
     def driver(self, job: Job) -> SparkEngine:
         """Return the driver that hosts a job."""
-        return self.drivers[driver_name(job)]
+        return self.drivers[own_driver(job) if job.name in self.apart else driver_name(job)]
+
+    def jobs_of(self, name: str) -> list[Job]:
+        """Return the jobs that a driver hosts."""
+        driver = self.drivers[name]
+        return [job for job in self.pipeline.jobs.values() if self.driver(job) is driver]
+
+    def set_apart(self, job: Job) -> None:
+        """Give a job a driver of its own, and begin to start it."""
+        self.driver(job).forget(job.name)
+        self._make_driver(job, own_driver(job))
+        self.apart.add(job.name)
+        self.driver(job).launch()
 
     def clients(self) -> Mapping[str, Mapping[str, str]]:
         """Return how Spark reaches each site's broker."""
@@ -86,8 +100,13 @@ class Fleet:
 def driver_name(job: Job) -> str:
     """Return the name of a job's driver: its site and group, or its own when set apart."""
     if job.isolation is Isolation.DEDICATED:
-        return f"{job.site}/job-{job.name}"
+        return own_driver(job)
     return f"{job.site}/{job.group or MAIN_GROUP}"
+
+
+def own_driver(job: Job) -> str:
+    """Return the name of a driver for a job alone."""
+    return f"{job.site}/job-{job.name}"
 
 
 def _only_here(site: Site) -> None:

@@ -17,10 +17,10 @@ def with_schemas(pipeline: Pipeline, facts: Mapping[str, JobFacts]) -> Pipeline:
     """Return the pipeline with the schemas of streams that only their writers know."""
     found = {}
     for job in pipeline.jobs.values():
-        schema = facts[job.name].schema if job.name in facts else None
+        schemas = facts[job.name].schemas if job.name in facts else {}
         for name in job.writes:
-            if schema and pipeline.streams[name].schema is None:
-                found[name] = schema
+            if schemas.get(name) and pipeline.streams[name].schema is None:
+                found[name] = schemas[name]
     streams = {
         name: replace(stream, schema=found[name]) if name in found else stream
         for name, stream in pipeline.streams.items()

@@ -15,6 +15,7 @@ from millrace.agent.fleet import Fleet
 from millrace.agent.observe import observed
 from millrace.agent.orders import orders, with_partitions, with_schemas
 from millrace.agent.state import Applied, read_applied, write_applied
+from millrace.agent.suspects import DEATHS, suspects
 from millrace.brokers.kafka import ManagedKafka
 from millrace.errors import OperationFailed
 from millrace.model.graph import in_order
@@ -51,6 +52,8 @@ class Runner:
     _given_up: dict[str, str] = field(default_factory=dict)
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(STARTERS))
     restarts: dict[str, int] = field(default_factory=dict)
+    #: By driver: the batches of its jobs when it was last started again.
+    _batches: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @property
     def place(self) -> Path:
@@ -161,22 +164,38 @@ class Runner:
         for name, broker in self.fleet.brokers.items():
             if isinstance(broker, ManagedKafka) and not broker.alive:
                 self._again(f"broker {name}", now, broker.launch)
-        for name, driver in self.fleet.drivers.items():
-            if not driver.alive:
-                self._again(f"driver {name}", now, driver.launch)
+        for name, driver in list(self.fleet.drivers.items()):
+            if not driver.alive and self._again(f"driver {name}", now, driver.launch):
+                self._part_suspects(name)
         for name, status in self.statuses().items():
             if status.state is JobState.FAILED:
                 self._restart(name, status, now)
 
-    def _again(self, what: str, now: float, launch: Callable[[], None]) -> None:
+    def _part_suspects(self, name: str) -> None:
+        """Set jobs apart that may be why a driver died; the others are no longer harmed then."""
+        statuses = self.statuses()
+        batches = {job.name: statuses[job.name].progress.batch for job in self.fleet.jobs_of(name)}
+        before, self._batches[name] = self._batches.get(name, {}), batches
+        if self._backoff[f"driver {name}"].failures < DEATHS:
+            return
+        for job in suspects(self.fleet.jobs_of(name), before, batches):
+            self.say(f"driver {name} ended {DEATHS} times and {job.name} got nowhere: it has a "
+                     "driver of its own from now on")  # fmt: skip
+            self.fleet.set_apart(job)
+            self._work[job.name] = self._pool.submit(self._try_job, job.name)
+
+    def _again(self, what: str, now: float, launch: Callable[[], None]) -> bool:
+        """Start something again when its time has come; whether its end is news."""
         backoff = self._backoff.setdefault(what, Backoff())
-        if backoff.since or not backoff.failures:
+        news = bool(backoff.since) or not backoff.failures
+        if news:
             backoff.failed(now)
             self.say(f"{what} ended; starting it again")
         if backoff.may(now):
             self.restarts[what] = self.restarts.get(what, 0) + 1
             launch()
             backoff.started(now)
+        return news
 
     def _restart(self, name: str, status: JobStatus, now: float) -> None:
         """Start a failed job again, unless it runs on by itself or trying can't help."""

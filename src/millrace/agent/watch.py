@@ -14,14 +14,14 @@ from millrace.errors import OperationFailed
 from millrace.measure.hops import hop_times
 from millrace.measure.metrics import JobSample, Metrics
 from millrace.model.job import Job
-from millrace.ports import JobStatus, Log, Record, Span
+from millrace.ports import JobStatus, Log, Record, Span, origin_of
+from millrace.spec.balance import solve
 
 SECONDS = 2.0
 #: Streams looked into in one round, and records of each partition.
 _STREAMS, _RECORDS = 8, 100
 #: Latencies kept of each job, the newest.
 _SAMPLES = 500
-ORIGIN_HEADER = "millrace-origin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,8 @@ class Watch:
         self._metrics = metrics
         #: The most records that each stream held before its readers, as far as was seen.
         self.peaks: dict[str, int] = {}
+        #: How many the declared rates say are enough.
+        self.promised = solve(runner.pipeline).buffers
         self._stop = threading.Event()
         self._ends: dict[str, Mapping[int, Span]] = {}
         self._oldest: dict[tuple[str, str], float] = {}
@@ -126,10 +128,20 @@ class Watch:
         views = self.views()
         for view in views:
             for stream, count in view.lag_records.items():
-                self.peaks[stream] = max(count, self.peaks.get(stream, 0))
+                self._filled(stream, count)
         if self._metrics is not None:
             pipeline = self._runner.pipeline.name
             self._metrics.show(_sample(pipeline, view) for view in views)
+
+    def _filled(self, stream: str, count: int) -> None:
+        """Keep how full a stream was; more than the file's rates promise is told once."""
+        before, most = self.peaks.get(stream, 0), self.promised.get(stream)
+        self.peaks[stream] = max(count, before)
+        if most is not None and before <= most < count:
+            self._runner.say(
+                f"stream {stream} holds {count} records before its reader, and the file's rates "
+                f"promise at most {most}: more comes in than declared, or its reader is slower"
+            )
 
     def _log(self, stream: str) -> Log:
         site = self._runner.pipeline.streams[stream].site or ""
@@ -171,13 +183,13 @@ class Watch:
                 self._seen(record)
 
     def _seen(self, record: Record) -> None:
-        origin = (record.header(ORIGIN_HEADER) or b"").decode("utf-8", "replace").split(" ")
-        if len(origin) != 5:  # job, stream, partition, position, index
+        origin = origin_of(record)
+        if origin is None:
             return
-        job = origin[0].partition("/")[2]
+        job = origin.job.partition("/")[2]
         reached = self._reached.setdefault(job, {})
-        key = (origin[1], int(origin[2]))
-        position = int(origin[3]) + 1
+        key = (origin.stream, origin.partition)
+        position = origin.position + 1
         new = position > reached.get(key, 0)
         reached[key] = max(position, reached.get(key, 0))
         times = hop_times(record)

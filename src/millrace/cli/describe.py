@@ -69,7 +69,7 @@ def facts_document(job: Job, facts: JobFacts) -> dict[str, Any]:
         "reasons": list(facts.reasons),
         "operators": list(facts.operators),
         "stateful": facts.stateful,
-        "schema": dict(facts.schema) if facts.schema is not None else None,
+        "schemas": {name: dict(schema) for name, schema in facts.schemas.items()},
     }
 
 
@@ -81,9 +81,9 @@ def _text(job: Job, facts: JobFacts) -> Text:
         f"holds state: {'yes' if facts.stateful else 'no'}",
         f"operators: {', '.join(facts.operators)}",
     ]
-    if facts.schema:
-        columns = ", ".join(f"{name} {kind}" for name, kind in facts.schema.items())
-        lines.append(f"writes: {columns}")
+    for stream, schema in facts.schemas.items():
+        columns = ", ".join(f"{name} {kind}" for name, kind in schema.items())
+        lines.append(f"writes {stream}: {columns or 'as its function returns'}")
     return Text("\n".join(lines) + "\n")
 
 

@@ -119,7 +119,7 @@ def _run(
             say("ended at once; the next run finds what was written")
             raise typer.Exit(130) from None
     if output is Output.JSON:
-        show_json(views_document(pipeline.name, views))
+        show_json(views_document(pipeline.name, views, watch.peaks, watch.promised))
     say("stopped; millrace run goes on from here")
     return any(view.status.error and not view.status.transient for view in views)
 

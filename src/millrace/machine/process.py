@@ -16,6 +16,9 @@ from pathlib import Path
 
 import psutil
 
+#: A program's log begins anew at its next start beyond this, in bytes; one old log is kept.
+LARGEST_LOG = 20_000_000
+
 
 def leashed(command: Sequence[str]) -> list[str]:
     """Return the command such that it ends when this process does (see `leash`)."""
@@ -39,6 +42,7 @@ class Child:
     ) -> Child:
         """Start a program with its output appended to `log`; `keep` are descriptors it gets."""
         log.parent.mkdir(parents=True, exist_ok=True)
+        _keep_small(log)
         with log.open("ab") as out:
             started = _starter(os.getpid()).submit(
                 subprocess.Popen,
@@ -70,6 +74,12 @@ class Child:
                 self.process.wait(grace)
         end_session(self.pid)
         self.process.wait(10)
+
+
+def _keep_small(log: Path) -> None:
+    """Put a log that has grown large aside; the one before it goes."""
+    if log.is_file() and log.stat().st_size > LARGEST_LOG:
+        log.replace(log.with_name(f"{log.name}.1"))
 
 
 @cache

@@ -11,11 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
-from typing import Final
 
-from millrace.ports import Record
-
-HEADER: Final = "millrace-times"
+from millrace.ports import TIMES_HEADER, Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +39,7 @@ def hop_times(record: Record) -> tuple[int, ...]:
 
     Empty for a record that is not sampled, has no time of its own, or has a header that is wrong.
     """
-    header = record.header(HEADER)
+    header = record.header(TIMES_HEADER)
     if not header or record.time is None:
         return ()
     parts = header.split(b",")

@@ -23,7 +23,8 @@ class JobFacts:
 
     mode: Mode | None = None
     reasons: tuple[str, ...] = ()
-    schema: Mapping[str, str] | None = None
+    #: By output: the columns of what it writes.
+    schemas: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     operators: tuple[str, ...] = ()
     stateful: bool | None = None
 

@@ -7,8 +7,18 @@ and what raising promises. Errors are `OperationFailed`, which says whether tryi
 from millrace.ports.broker import Broker, BrokerStatus, StreamStatus
 from millrace.ports.engine import Engine, Fates, JobOrder, JobState, JobStatus, Progress
 from millrace.ports.log import Log, Record, Span
+from millrace.ports.origin import (
+    CAUSE_HEADER,
+    ORIGIN_HEADER,
+    TIMES_HEADER,
+    Origin,
+    origin_of,
+)
 
 __all__ = [
+    "CAUSE_HEADER",
+    "ORIGIN_HEADER",
+    "TIMES_HEADER",
     "Broker",
     "BrokerStatus",
     "Engine",
@@ -17,8 +27,10 @@ __all__ = [
     "JobState",
     "JobStatus",
     "Log",
+    "Origin",
     "Progress",
     "Record",
     "Span",
     "StreamStatus",
+    "origin_of",
 ]

@@ -28,8 +28,9 @@ class BrokerStatus:
     up: bool
     address: str = ""
     pid: int | None = None
-    #: How clients connect, by the dialect of their settings (`librdkafka`, `java`).
-    clients: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    #: How clients connect, by the dialect of their settings (`librdkafka`, `java`); may hold
+    #: passwords.
+    clients: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
     streams: Mapping[str, StreamStatus] = field(default_factory=dict)
 
 

@@ -35,7 +35,7 @@ from millrace.machine import Folders, find_java
 from millrace.model.job import Job
 from millrace.model.pipeline import Pipeline
 from millrace.model.stream import Format, Stream
-from millrace.ports import Fates, Record
+from millrace.ports import CAUSE_HEADER, Fates, Record, origin_of
 from millrace.spec import load
 from millrace.testing.faulty_log import MemoryLog
 
@@ -185,6 +185,6 @@ def _decoded(
 
 
 def _letter(record: Record) -> DeadLetter:
-    origin = (record.header("millrace-origin") or b"").decode().split(" ")
-    cause = (record.header("millrace-cause") or b"").decode("utf-8", "replace")
-    return DeadLetter(record.value, cause, origin[1] if len(origin) > 1 else "", record.key)
+    origin = origin_of(record)
+    cause = (record.header(CAUSE_HEADER) or b"").decode("utf-8", "replace")
+    return DeadLetter(record.value, cause, origin.stream if origin else "", record.key)

@@ -1,4 +1,4 @@
-"""One Kafka and one Spark driver for all tests of a module."""
+"""One Kafka and one Spark driver for all tests of jobs."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ def connector(folders: Folders, java: Java) -> Path:
     return fetch_jars(["spark-kafka"], java, folders.cache)[0]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def lab(
-    kafka: ManagedKafka, java: Java, connector: Path, tmp_path_factory: pytest.TempPathFactory
+    java: Java, jars: Path, connector: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Lab]:
-    """Run a driver beside the module's Kafka; none of its processes is left."""
+    """Run a driver beside a Kafka; none of their processes is left."""
     place = tmp_path_factory.mktemp("spark")
+    kafka = ManagedKafka(place / "kafka", java, jars)
     engine = SparkEngine(place / "driver", java, [connector])
-    engine.wait()
-    pid = engine.pid
-    assert pid is not None
+    engine.launch()
     try:
+        kafka.start()
+        engine.wait()
+        pids = [kafka.pid, engine.pid]
         yield Lab(kafka, engine, place)
     finally:
         engine.close()
-        left = session_members(pid)
-        assert left == []
+        kafka.stop()
+    assert not any(session_members(pid) for pid in pids if pid is not None)

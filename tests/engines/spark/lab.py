@@ -164,12 +164,14 @@ class Lab:
     kafka: ManagedKafka
     engine: SparkEngine
     place: Path
+    #: Several may share a Kafka: their streams begin with different words.
+    word: str = "case"
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     @contextmanager
     def case(self, text: str, **modules: str) -> Iterator[Case]:
         """Make the streams of a pipeline text; `modules` are the user's. Its jobs are stopped."""
-        name = f"case{next(self._numbers)}"
+        name = f"{self.word}{next(self._numbers)}"
         place = self.place / name
         (place / "code").mkdir(parents=True)
         for module, source in modules.items():
@@ -180,8 +182,7 @@ class Lab:
             for stream in loaded.streams.values()
         }
         pipeline = replace(loaded, streams=streams)
-        with ThreadPoolExecutor(4) as pool:
-            list(pool.map(self.kafka.ensure, streams.values()))
+        self.kafka.ensure(*streams.values())
         case = Case(self.kafka, self.engine, pipeline, place, place / "code")
         try:
             yield case

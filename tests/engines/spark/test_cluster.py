@@ -12,7 +12,6 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from millrace.brokers.kafka import ManagedKafka
 from millrace.engines.spark.engine import SparkEngine
 from millrace.machine import Child, Java
 from millrace.machine.process import session_members
@@ -64,7 +63,7 @@ def master(java: Java, tmp_path: Path) -> Iterator[str]:
 
 
 def test_a_job_on_a_cluster(
-    kafka: ManagedKafka, java: Java, connector: Path, master: str, tmp_path: Path
+    lab: Lab, java: Java, connector: Path, master: str, tmp_path: Path
 ) -> None:
     """Executors get the jars of the connector, the user's code and the Python of the driver."""
     options = {"spark.executor.memory": "600m", "spark.driver.host": LOOPBACK}
@@ -81,7 +80,7 @@ def test_a_job_on_a_cluster(
     code = "def following(record):\n    return {'n': record['n'] + 1}\n"
     try:
         engine.wait()
-        with Lab(kafka, engine, tmp_path / "lab").case(text, code=code) as case:
+        with Lab(lab.kafka, engine, tmp_path / "lab", "cluster").case(text, code=code) as case:
             case.send("raw", [json_record(n=n) for n in range(10)])
             case.drain()
             assert [item["n"] for item in objects(case.read("out"))] == [0, 2, 4, 6, 8]

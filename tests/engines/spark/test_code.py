@@ -12,10 +12,14 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 
-from millrace.engines.spark.code import load_function
+from millrace.engines.spark.code import Code, load_code
 from millrace.errors import OperationFailed
 
 Write = Callable[..., Path]
+
+
+def load(reference: str, folder: Path, job: str) -> Callable[..., Any]:
+    return load_code(reference, folder, job).function
 
 
 @pytest.fixture
@@ -36,7 +40,7 @@ def folder(tmp_path: Path) -> Write:
 
 def failure(reference: str, root: Path) -> OperationFailed:
     with pytest.raises(OperationFailed) as caught:
-        load_function(reference, root, "j")
+        load(reference, root, "j")
     assert "job j" in caught.value.message
     return caught.value
 
@@ -44,22 +48,22 @@ def failure(reference: str, root: Path) -> OperationFailed:
 def test_two_jobs_bring_modules_of_one_name(folder: Write) -> None:
     one = folder("one", mod="import helper\ndef f(): return helper.X", helper="X = 1")
     two = folder("two", mod="import helper\ndef f(): return helper.X", helper="X = 2")
-    first, second = load_function("mod:f", one, "a"), load_function("mod:f", two, "b")
+    first, second = load("mod:f", one, "a"), load("mod:f", two, "b")
     assert (first(), second(), first()) == (1, 2, 1)
     assert not {"mod", "helper"} & set(sys.modules)
 
 
 def test_two_jobs_of_one_folder_have_modules_of_their_own(folder: Write) -> None:
     root = folder(mod="SEEN = []\ndef f(x):\n    SEEN.append(x)\n    return len(SEEN)")
-    first, second = load_function("mod:f", root, "a"), load_function("mod:f", root, "b")
+    first, second = load("mod:f", root, "a"), load("mod:f", root, "b")
     assert [first(0), first(0), second(0)] == [1, 2, 1]
 
 
 def test_a_changed_file_is_read_again(folder: Write) -> None:
     root = folder(mod="def f(): return 'old'")
-    assert load_function("mod:f", root, "j")() == "old"
+    assert load("mod:f", root, "j")() == "old"
     folder(mod="def f(): return 'newer'")
-    assert load_function("mod:f", root, "j")() == "newer"
+    assert load("mod:f", root, "j")() == "newer"
 
 
 IMPORTS = {
@@ -91,12 +95,12 @@ def test_neighbours_are_found(folder: Write, kind: str) -> None:
         "def up():\n    from . import Y\n    return helper.value() + side.Y - Y",
         pkg__side="from helper import value\nY = value()",
     )
-    assert load_function("mod:f", root, "j")() == 42
+    assert load("mod:f", root, "j")() == 42
 
 
 def test_a_neighbour_goes_before_a_library_for_the_users_code_alone(folder: Write) -> None:
     root = folder(mod="import colorsys\ndef f(): return colorsys.X", colorsys="X = 'mine'")
-    assert load_function("mod:f", root, "j")() == "mine"
+    assert load("mod:f", root, "j")() == "mine"
     import colorsys  # noqa: PLC0415 - the point is that it is not the user's
 
     assert hasattr(colorsys, "rgb_to_hsv")
@@ -108,13 +112,13 @@ def test_a_missing_part_of_a_package_is_an_import_error(folder: Write) -> None:
         mod="try:\n    import pkg.fast as fast\nexcept ImportError:\n    fast = None\n"
         "def f(): return fast",
     )
-    assert load_function("mod:f", root, "j")() is None
+    assert load("mod:f", root, "j")() is None
 
 
 def test_a_function_of_a_package(folder: Write) -> None:
     root = folder(pkg__init="def f(): return 1", pkg__sub="def f(): return 2")
-    assert load_function("pkg:f", root, "j")() == 1
-    assert load_function("pkg.sub:f", root, "j")() == 2
+    assert load("pkg:f", root, "j")() == 1
+    assert load("pkg.sub:f", root, "j")() == 2
 
 
 def test_a_module_that_is_not_there(folder: Write) -> None:
@@ -157,15 +161,22 @@ def test_an_error_at_import_names_the_users_line(
     assert (found.code, found.transient) == ("import-failed", False)
     assert place in found.message
     folder(mod="def f(): return 1")
-    assert load_function("mod:f", root, "j")() == 1
+    assert load("mod:f", root, "j")() == 1
 
 
-REVIVE = "import pickle, sys; print(pickle.loads(sys.stdin.buffer.read())(20))"
+REVIVE = """
+import pickle, sys
+from millrace.engines.spark.lazy import serve
+function, package, modules = pickle.loads(sys.stdin.buffer.read())
+serve(package, modules)
+print(function(20))
+"""
 
 
-def elsewhere(function: Callable[..., Any], tmp_path: Path) -> str:
+def elsewhere(code: Code, tmp_path: Path) -> str:
     """Call a function in a process that knows nothing of its folder."""
-    data: bytes = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
+    parts = (code.function, code.package, code.lazy)
+    data: bytes = cloudpickle.dumps(parts)  # type: ignore[no-untyped-call]
     command = [sys.executable, "-c", REVIVE]
     done = subprocess.run(
         command, input=data, capture_output=True, timeout=60, cwd=tmp_path, check=False
@@ -197,7 +208,31 @@ def test_a_function_works_where_the_folder_is_not(folder: Write, tmp_path: Path)
             value: int
         """,
     )
-    function = load_function("mod:f", root, "j")
+    code = load_code("mod:f", root, "j")
     for path in root.rglob("*.py"):
         path.unlink()
-    assert elsewhere(function, tmp_path) == "41"
+    assert elsewhere(code, tmp_path) == "41"
+
+
+def test_what_a_function_imports_as_it_runs_goes_along(folder: Write, tmp_path: Path) -> None:
+    root = folder(
+        mod="""
+        import helper
+
+        def f(x):
+            import pkg.sub
+            from pkg import sub as same
+            from . import late
+            import json
+            return json.dumps([pkg.sub.twice(x), same.twice(1), late.zero(), helper.three()])
+        """,
+        helper="def three():\n    from pkg.sub import three\n    return three",
+        late="def zero():\n    from .pkg import sub\n    return sub.twice(0)",
+        pkg__init="",
+        pkg__sub="three = 3\ndef twice(x): return 2 * x",
+        broken="raise ValueError('nobody imports this')",
+    )
+    code = load_code("mod:f", root, "j")
+    for path in root.rglob("*.py"):
+        path.unlink()
+    assert elsewhere(code, tmp_path) == "[40, 2, 0, 3]"

@@ -43,7 +43,7 @@ def test_the_first_holder_has_the_first_generation(tmp_path: Path) -> None:
     held = lease.claim(place)
     assert (held.generation, held.pid, held.host) == (1, os.getpid(), socket.gethostname())
     assert lease.holder(place) == held
-    assert [path.name for path in place.iterdir()] == ["lease.json"]
+    assert {path.name for path in place.iterdir()} == {"lease.json", "lease.lock"}
 
 
 def test_the_same_driver_may_claim_again(tmp_path: Path) -> None:

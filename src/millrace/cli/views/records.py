@@ -17,9 +17,7 @@ from typing import Any
 from rich.text import Text
 
 from millrace.model.stream import Format
-from millrace.ports import Record
-
-ORIGIN, CAUSE = "millrace-origin", "millrace-cause"
+from millrace.ports import CAUSE_HEADER, ORIGIN_HEADER, Record, origin_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +137,13 @@ def _value_text(value: bytes | None, format_: Format) -> str:
 
 def _header_text(name: str, value: bytes) -> str:
     """A header for people; ours are told in words."""
-    parts = value.decode("utf-8", "backslashreplace").split(" ")
-    if name == ORIGIN and len(parts) == 5:
-        job, stream, partition, position, _ = parts
-        return _printable(f"by {job} from {stream} {partition}/{position}")
-    if name == ORIGIN:
-        return f"by {shown(value)}"
-    label = "cause" if name == CAUSE else _printable(name)
+    if name == ORIGIN_HEADER:
+        origin = origin_of(Record(None, headers=((name, value),)))
+        if origin is None:
+            return f"by {shown(value)}"
+        place = f"{origin.stream} {origin.partition}/{origin.position}"
+        return _printable(f"by {origin.job} from {place}")
+    label = "cause" if name == CAUSE_HEADER else _printable(name)
     return f"{label}: {shown(value)}"
 
 

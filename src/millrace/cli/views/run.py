@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -75,9 +75,21 @@ def _number(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"
 
 
-def views_document(pipeline: str, views: Sequence[JobView]) -> dict[str, Any]:
+def views_document(
+    pipeline: str,
+    views: Sequence[JobView],
+    peaks: Mapping[str, int],
+    promised: Mapping[str, int],
+) -> dict[str, Any]:
     """Return a running pipeline for programs; what is unknown is null."""
-    return {"pipeline": pipeline, "jobs": {view.job: _document(view) for view in views}}
+    return {
+        "pipeline": pipeline,
+        "jobs": {view.job: _document(view) for view in views},
+        "streams": {
+            name: {"peak_records": peak, "promised_records": promised.get(name)}
+            for name, peak in peaks.items()
+        },
+    }
 
 
 def _document(view: JobView) -> dict[str, Any]:

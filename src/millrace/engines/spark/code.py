@@ -14,18 +14,30 @@ import importlib.util
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from pyspark import cloudpickle
 
+from millrace.engines.spark.lazy import nested_imports
 from millrace.errors import OperationFailed, nearest
 
 _LOADING = threading.RLock()
 
 
-def load_function(reference: str, folder: Path, job: str) -> Callable[..., Any]:
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A user's function, the private package of its modules, and those it imports as it runs."""
+
+    function: Callable[..., Any]
+    package: str
+    lazy: Mapping[str, ModuleType]
+
+
+def load_code(reference: str, folder: Path, job: str) -> Code:
     """Return the function that `module:function` names, with its modules loaded afresh."""
     module_name, _, name = reference.partition(":")
     if not module_name or not name:
@@ -43,8 +55,9 @@ def load_function(reference: str, folder: Path, job: str) -> Callable[..., Any]:
             f"job {job}: module {module_name} has no function {name!r}",
             f"did you mean {near!r}?" if near else f"define it in {module_name}.py",
         )
-    function: Callable[..., Any] = found
-    return function
+    with _LOADING:
+        lazy = package.lazy()
+    return Code(found, package.name, lazy)
 
 
 class _Package:
@@ -85,6 +98,27 @@ class _Package:
                 f"{_place(error, self.folder)}",
                 "correct the module; it is imported once when the job starts",
             ) from error
+
+    def lazy(self) -> dict[str, ModuleType]:
+        """Import what functions of the modules would import, and their packages; by plain name."""
+        found: dict[str, ModuleType] = {}
+        seen: set[str] = set()
+        while fresh := [m for m in self._loaded() if m.__name__ not in seen]:
+            for module in fresh:
+                seen.add(module.__name__)
+                own = (module.__package__ or "").removeprefix(self.name).removeprefix(".")
+                source = Path(str(module.__file__)).read_text("utf-8")
+                for name in nested_imports(source, own):
+                    parts = name.split(".")
+                    for count in range(1, len(parts) + 1):
+                        part = ".".join(parts[:count])
+                        if self.has(part):
+                            with suppress(OperationFailed):  # it may never be imported
+                                found[part] = self.load(part, part)
+        return found
+
+    def _loaded(self) -> list[ModuleType]:
+        return [m for name, m in sys.modules.items() if name.startswith(f"{self.name}.")]
 
     def has(self, module: str) -> bool:
         """Whether the folder holds a module or package of a name."""

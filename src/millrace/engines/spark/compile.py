@@ -38,6 +38,13 @@ class Compiled:
     schemas: Mapping[str, Schema]
     letters: bool
     sources: Sequence[Source] = field(default=())
+    #: Whether each record gives one row at most, and all go to one stream.
+    one_to_one: bool = False
+
+    @property
+    def only(self) -> str | None:
+        """The stream that gets a row for each record used, if there is one."""
+        return next(iter(self.order.job.writes)) if self.one_to_one else None
 
 
 def compiled(
@@ -134,6 +141,7 @@ def _framed(
             schemas=schemas,
             letters=letters,
             sources=sources,
+            one_to_one=len(parts) == 1,
         )
     rows = _union([
         plain_rows(frame, list(schemas[name]), target.outputs[name], target)

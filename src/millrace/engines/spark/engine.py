@@ -136,7 +136,7 @@ class SparkEngine:
             name: JobFacts(
                 Mode(facts["mode"]),
                 tuple(facts["reasons"]),
-                next(iter(facts["schemas"].values()), None),
+                facts["schemas"],
                 tuple(facts["operators"]),
                 facts["stateful"],
             )
@@ -167,6 +167,11 @@ class SparkEngine:
         """Return what is known of each job; see the port."""
         with self._lock:
             return dict(self._jobs)
+
+    def forget(self, job: str) -> None:
+        """Know nothing of a job any more: another driver takes it over."""
+        with self._lock:
+            self._jobs.pop(job, None)
 
     def close(self) -> None:
         """End the driver with a planned stop of its jobs; see the port."""

@@ -88,8 +88,21 @@ def decoded(stream: Stream, schema: Schema, value: str, record: str) -> Decoded:
     parsed = f"{function}(CAST({value} AS STRING), {known}, {_options({**options, **more})})"
     columns = {name: f"{record}.{quoted(name)}" for name in schema}
     # An empty value gives nothing at all; a value of another type is kept as corrupt.
-    malformed = f"({record} IS NULL OR {record}.`{_CORRUPT}` IS NOT NULL)"
-    return Decoded(parsed, columns, malformed, f"not {stream.format} of ({ddl(schema)})")
+    malformed = f"{record} IS NULL OR {record}.`{_CORRUPT}` IS NOT NULL"
+    if stream.format is Format.JSON:
+        malformed += f" OR {_goes_on(value)}"
+    return Decoded(parsed, columns, f"({malformed})", f"not {stream.format} of ({ddl(schema)})")
+
+
+def _goes_on(value: str) -> str:
+    """Whether there is more after the first JSON value, which Spark would not see.
+
+    The end of most records is their first closing brace; only others are looked at closely.
+    """
+    whole = f"CAST({value} AS STRING)"
+    ends = f"instr({whole}, '}}') = length(rtrim({whole}))"
+    one = f"json_array_length(concat('[', {whole}, ']')) = 1"
+    return f"NOT ({ends} OR coalesce({one}, false))"
 
 
 def encoded(stream: Stream, columns: Sequence[str]) -> str:

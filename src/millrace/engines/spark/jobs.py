@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from threading import Lock
+from threading import Event, Lock
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -32,6 +32,8 @@ from millrace.model.job import Mode
 from millrace.ports import JobOrder, JobState
 
 Tell = Callable[[dict[str, Any]], object]
+#: How long the news of a query may wait for its start to return.
+KNOWN_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +87,16 @@ class Jobs:
             made = self._prepared(order, {})
         lease.claim(order.place)
         choice = made.choice
-        made.session.streams.addListener(_Listener(self, name))
-        started = start_query(made.session, made.query, choice.mode)
-        with self._lock:
-            self._queries[name] = started
-        self._told_progress(name, started)
-        self._told(name, JobState.RUNNING, mode=choice.mode, reasons=choice.reasons)
+        listener = _Listener(self, name)
+        made.session.streams.addListener(listener)
+        try:
+            started = start_query(made.session, made.query, choice.mode)
+            self._told_progress(name, started)
+            self._told(name, JobState.RUNNING, mode=choice.mode, reasons=choice.reasons)
+            with self._lock:
+                self._queries[name] = started
+        finally:
+            listener.known.set()
         return {
             "mode": choice.mode.value,
             "reasons": list(choice.reasons),
@@ -246,12 +252,15 @@ class _Listener(StreamingQueryListener):
     def __init__(self, jobs: Jobs, name: str) -> None:
         self._jobs = jobs
         self._name = name
+        #: Set when the driver knows the query: a short one may have ended before.
+        self.known = Event()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
         """Nothing to do: the start is known."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
         """Pass a batch on."""
+        self.known.wait(KNOWN_SECONDS)
         self._jobs.progressed(self._name, _document(event.progress))
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - Spark's name
@@ -259,4 +268,5 @@ class _Listener(StreamingQueryListener):
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
         """Pass the end on."""
+        self.known.wait(KNOWN_SECONDS)
         self._jobs.terminated(self._name, event.exception)

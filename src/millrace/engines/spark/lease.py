@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import socket
@@ -12,7 +13,7 @@ from millrace.errors import OperationFailed
 from millrace.machine import end_session
 from millrace.machine.process import session_members, started_at
 
-_FILE = "lease.json"
+_FILE, _LOCK = "lease.json", "lease.lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +45,7 @@ def clear(place: Path) -> int:
     if last is None:
         return 1
     if last.host != socket.gethostname():
-        raise OperationFailed(
-            "leased-elsewhere",
-            f"the checkpoints in {place} belong to a driver on {last.host}",
-            f"stop it there first; if that host is gone for ever, remove {place / _FILE}",
-        )
+        raise _elsewhere(place, last)
     known = started_at(last.pid)
     reused = known != 0.0 and abs(known - last.started) > 1
     if not reused and session_members(last.pid):
@@ -69,15 +66,31 @@ def take(place: Path, generation: int) -> Lease:
 
 def claim(place: Path) -> Lease:
     """Take the lease of a job's own place; refused while another driver that holds it lives."""
-    last = holder(place)
-    pid = os.getpid()
-    if last is not None and last.host == socket.gethostname() and last.pid != pid:
-        started = started_at(last.pid)
-        if session_members(last.pid) and (started == 0.0 or abs(started - last.started) < 1):
-            raise OperationFailed(
-                "leased",
-                f"another driver (process {last.pid}) writes the checkpoint in {place}",
-                "stop that driver first: two would spoil it",
-                transient=True,
-            )
-    return take(place, last.generation + 1 if last is not None else 1)
+    place.mkdir(parents=True, exist_ok=True)
+    with (place / _LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two drivers that look at once must not both find none
+        last = holder(place)
+        if last is not None and last.pid != os.getpid():
+            _refuse_living(place, last)
+        return take(place, last.generation + 1 if last is not None else 1)
+
+
+def _refuse_living(place: Path, last: Lease) -> None:
+    if last.host != socket.gethostname():
+        raise _elsewhere(place, last)
+    started = started_at(last.pid)
+    if session_members(last.pid) and (started == 0.0 or abs(started - last.started) < 1):
+        raise OperationFailed(
+            "leased",
+            f"another driver (process {last.pid}) writes the checkpoint in {place}",
+            "stop that driver first: two would spoil it",
+            transient=True,
+        )
+
+
+def _elsewhere(place: Path, last: Lease) -> OperationFailed:
+    return OperationFailed(
+        "leased-elsewhere",
+        f"the checkpoints in {place} belong to a driver on {last.host}",
+        f"stop it there first; if that host is gone for ever, remove {place / _FILE}",
+    )

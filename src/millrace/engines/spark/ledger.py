@@ -16,9 +16,13 @@ from millrace.ports import Fates, Progress
 class Ledger:
     """Adds up the counts of batches, each once, and writes them down at each boundary."""
 
-    def __init__(self, file: Path, *, carries: bool, topics: Mapping[str, str]) -> None:
+    def __init__(
+        self, file: Path, *, carries: bool, topics: Mapping[str, str], only: str | None = None
+    ) -> None:
+        """Read what is known; `only` is the stream that gets a row for each record used."""
         self._file = file
         self._carries = carries
+        self._only = only
         #: The stream of each topic.
         self._streams = dict(topics)
         self._lock = threading.Lock()
@@ -77,6 +81,8 @@ class Ledger:
             read = sum(int(source.get("numInputRows") or 0) for source in event.get("sources", []))
             used, malformed = int(out.get("used") or 0), int(out.get("malformed") or 0)
             dropped = int(out.get("dropped") or 0)
+            if self._only is not None:
+                written = {self._only: used}
             filtered = max(read - used - malformed - dropped, 0)
             return Fates(read, used, filtered, malformed, 0, dropped, 0, written)
         counts = [value for name, value in observed.items() if name.startswith("in:")]

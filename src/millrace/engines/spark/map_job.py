@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 
-from millrace.engines.spark.code import load_function
+from millrace.engines.spark.code import load_code
 from millrace.engines.spark.formats import text
 from millrace.engines.spark.map_worker import OUTPUT, MapTask
 from millrace.engines.spark.sink import (
@@ -27,7 +27,7 @@ from millrace.ports import JobOrder
 def map_rows(order: JobOrder, sources: Sequence[Source], target: Target) -> DataFrame:
     """Return the rows of a `map` job: results and dead letters, each with its origin."""
     job = order.job
-    function = load_function(str(job.map), order.code, job.name)
+    code = load_code(str(job.map), order.code, job.name)
     outputs = {
         port.alias or port.stream: (
             place,
@@ -39,7 +39,9 @@ def map_rows(order: JobOrder, sources: Sequence[Source], target: Target) -> Data
         for place, port in enumerate(job.outputs)
     }
     task = MapTask(
-        function,
+        code.function,
+        code.package,
+        code.lazy,
         tuple((source.stream.format, dict(source.schema)) for source in sources),
         outputs,
         job.on_error.policy,
@@ -47,7 +49,8 @@ def map_rows(order: JobOrder, sources: Sequence[Source], target: Target) -> Data
     )
     keyed = [place for place, _, _, key, _ in outputs.values() if key]
     records = _records(sources)
-    return addressed(_origins(records.mapInArrow(task.__call__, OUTPUT), sources, keyed), target)
+    rows = _origins(records.mapInArrow(task.__call__, OUTPUT), sources, keyed)
+    return addressed(rows, target, caused=True)
 
 
 def _origins(rows: DataFrame, sources: Sequence[Source], keyed: Sequence[int]) -> DataFrame:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
 
+from millrace.engines.spark.fate import DROPPED, MALFORMED, USED
+from millrace.engines.spark.lazy import serve
 from millrace.engines.spark.typed import Reader, Writer, reader, writer
 from millrace.model.policy import ErrorPolicy
 from millrace.model.stream import Format
 
-USED, MALFORMED, DROPPED = 0, 1, 2
 #: What goes in: which input, where the record stood, and the record.
 INPUT = ("input", "partition", "position", "key", "value", "times")
 #: What comes out, as Spark's SQL declares it; `row` counts the records of a batch.
@@ -32,6 +34,9 @@ class MapTask:
     """What a worker must know: formats of inputs and outputs, and what to do when code fails."""
 
     function: Callable[[dict[str, Any]], Any]
+    #: The private package of its modules, and those that it imports as it runs.
+    package: str
+    modules: Mapping[str, ModuleType]
     inputs: tuple[tuple[Format, Mapping[str, str]], ...]
     #: By the name that the code gives to an output: its place, format, columns, key, largest.
     outputs: Mapping[str, tuple[int, Format, Mapping[str, str] | None, tuple[str, ...], int]]
@@ -40,6 +45,7 @@ class MapTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Map batches to batches."""
+        serve(self.package, self.modules)
         readers = [reader(format_, schema) for format_, schema in self.inputs]
         writers = {
             name: (place, writer(format_, schema), key, largest)

@@ -8,16 +8,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from pyspark.sql.streaming.query import StreamingQuery
 
 from millrace.engines.spark.checkpoint import Committed, committed, make_folders, tidy
 from millrace.engines.spark.compile import Compiled
+from millrace.engines.spark.fate import DROPPED, MALFORMED, USED
 from millrace.engines.spark.formats import text
 from millrace.engines.spark.ledger import Ledger
 from millrace.engines.spark.resume import tail_of, unwritten
-from millrace.engines.spark.sink import DROPPED, FATE, FIRST, MALFORMED, ROW, STREAM, USED
+from millrace.engines.spark.sink import FATE, FIRST, ROW, STREAM
 from millrace.errors import OperationFailed
 from millrace.model.job import Mode
 from millrace.model.stream import Stream
@@ -98,7 +99,9 @@ def start_query(session: SparkSession, compiled: Compiled, mode: Mode) -> Query:
     tidy(checkpoint)
     before = committed(checkpoint)
     streams = {stream.address: stream.name for stream in order.pipeline.streams.values()}
-    ledger = Ledger(order.place / "ledger.json", carries=compiled.carries, topics=streams)
+    ledger = Ledger(
+        order.place / "ledger.json", carries=compiled.carries, topics=streams, only=compiled.only
+    )
     ledger.begin(before)
     rows, there = finished(session, compiled, before)
     gate = Gate()
@@ -138,24 +141,27 @@ def _triggered(writer: Any, compiled: Compiled, mode: Mode) -> StreamingQuery:
 def finished(session: SparkSession, compiled: Compiled, before: Committed) -> tuple[DataFrame, int]:
     """Return the rows as they go to the sink: counted, and without what is there already."""
     rows, target = compiled.rows, compiled.target
-    written = [
-        F.expr(f"count_if({STREAM} = {text(name)}) AS `written:{name}`") for name in target.outputs
-    ]
+    written = {f"written:{name}": f"{STREAM} = {text(name)}" for name in target.outputs}
     if not compiled.carries:
-        counted = rows.observe("out", F.expr("count(1) AS rows"), *written)
+        counted = rows.observe("out", F.expr("count(1) AS rows"), *_counts(written))
         return counted.select(*ROW), 0
-    counted = rows.observe(
-        "out",
-        F.expr(f"count_if({FATE} = {USED} AND {FIRST}) AS used"),
-        F.expr(f"count_if({FATE} = {MALFORMED}) AS malformed"),
-        F.expr(f"count_if({FATE} = {DROPPED} AND {FIRST}) AS dropped"),
-        *written,
-    )
+    first = "" if compiled.one_to_one else f" AND {FIRST}"
+    fates = {
+        "used": f"{FATE} = {USED}{first}",
+        "malformed": f"{FATE} = {MALFORMED}",
+        "dropped": f"{FATE} = {DROPPED}{first}",
+    }
+    counted = rows.observe("out", *_counts(fates if compiled.one_to_one else fates | written))
     there = tail_of(session, target.job, _sinks(compiled), before)
     left = unwritten(counted, there)
     if len(target.letters) < len(target.causes):  # inputs without a stream for dead letters
         left = left.where("topic IS NOT NULL")
     return left.select(*ROW), len(there)
+
+
+def _counts(conditions: Mapping[str, str]) -> list[Column]:
+    """Count rows by condition; `count_if` would be planned anew at every batch boundary."""
+    return [F.expr(f"count(if({what}, 1, NULL)) AS `{n}`") for n, what in conditions.items()]
 
 
 def _sinks(compiled: Compiled) -> list[tuple[Stream, Mapping[str, str]]]:

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
-from millrace.engines.spark.code import load_function
+from millrace.engines.spark.code import load_code
 from millrace.engines.spark.source import Source
 from millrace.errors import OperationFailed
 from millrace.model.job import Job
@@ -33,7 +33,7 @@ def results(
             view.createOrReplaceTempView(f"`{name}`")
         made: Any = session.sql(job.sql)
     elif job.python is not None:
-        made = load_function(job.python, order.code, job.name)(*views.values())
+        made = load_code(job.python, order.code, job.name).function(*views.values())
     else:
         raise OperationFailed("not-yet", f"job {job.name}: {job.kind} jobs can't be run yet",
                               "use sql, python or map")  # fmt: skip

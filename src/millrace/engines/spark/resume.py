@@ -16,8 +16,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from millrace.engines.spark.checkpoint import Committed
 from millrace.engines.spark.sink import INDEX
-from millrace.engines.spark.source import ORIGIN, ORIGIN_HEADER
+from millrace.engines.spark.source import ORIGIN
 from millrace.model.stream import Stream
+from millrace.ports import ORIGIN_HEADER
 
 #: How far clocks of writers and of the checkpoint's disk may differ.
 MARGIN_MS = 10_000

@@ -118,6 +118,8 @@ def _defaults(settings: DriverSettings) -> dict[str, str]:
         "spark.sql.streaming.stopTimeout": "8s",
         "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
         "spark.cleaner.periodicGC.interval": "60min",
+        # Python workers hold a batch several times: 64 MB, the default, is much for large records.
+        "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
         # Hadoop starts a chmod for every file that it writes, checksums included.
         "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
     }

@@ -13,18 +13,17 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from millrace.engines.spark.fate import DROPPED, MALFORMED, USED
 from millrace.engines.spark.formats import encoded, quoted, text
-from millrace.engines.spark.source import BAD, ORIGIN, ORIGIN_HEADER, TIMES_HEADER
+from millrace.engines.spark.source import BAD, ORIGIN
 from millrace.model.stream import Stream
+from millrace.ports import CAUSE_HEADER, ORIGIN_HEADER, TIMES_HEADER
 
-CAUSE_HEADER = "millrace-cause"
 #: What Kafka takes without a word about size, less what a batch needs beside the value.
 DEFAULT_LARGEST = 1_000_000
 #: Columns of a row on its way to the sink, beside Kafka's own.
 KEY, VALUE, CAUSE, OUT = "__key", "__value", "__cause", "__out"
 FATE, INDEX, FIRST, STREAM = "__fate", "__index", "__first", "__stream"
-USED, MALFORMED, DROPPED = 0, 1, 2
-_NOTHING = "CAST(NULL AS STRING)"
 ROW = ("topic", "key", "value", "headers", "partition")
 
 
@@ -48,9 +47,9 @@ def staged(frame: DataFrame, columns: Sequence[str], output: Stream) -> DataFram
 
     They are those of a job with one output; `fanned` puts several together.
     """
-    key = declared_key(output, columns) if output.key else f"{ORIGIN}.key"
+    declared = f"if({BAD}, NULL, {declared_key(output, columns)})"
     return frame.selectExpr(
-        f"if({BAD}, NULL, {key}) AS {KEY}",
+        f"{declared if output.key else f'{ORIGIN}.key'} AS {KEY}",
         f"if({BAD}, NULL, {encoded(output, columns)}) AS {VALUE}",
         ORIGIN,
         BAD,
@@ -68,7 +67,8 @@ def routed(rows: DataFrame, target: Target) -> DataFrame:
         f"CASE WHEN {BAD} THEN {MALFORMED} WHEN length({VALUE}) > {limit} THEN {DROPPED} "
         f"ELSE {USED} END"
     )
-    return addressed(rows, target, fate=f"({fate})", cause=_NOTHING)
+    fated = rows.selectExpr(KEY, VALUE, ORIGIN, f"{fate} AS {FATE}", OUT, INDEX, FIRST)
+    return addressed(fated, target)
 
 
 def letter_rows(base: DataFrame, target: Target) -> DataFrame:
@@ -78,7 +78,6 @@ def letter_rows(base: DataFrame, target: Target) -> DataFrame:
         f"CAST(NULL AS BINARY) AS {VALUE}",
         ORIGIN,
         f"{MALFORMED} AS {FATE}",
-        f"{_NOTHING} AS {CAUSE}",
         f"0 AS {OUT}",
         f"0 AS {INDEX}",
         f"true AS {FIRST}",
@@ -89,35 +88,45 @@ def letter_rows(base: DataFrame, target: Target) -> DataFrame:
 def plain_rows(
     frame: DataFrame, columns: Sequence[str], output: Stream, target: Target
 ) -> DataFrame:
-    """Return the results of a query that loses origins: only the job is in their header."""
-    key = declared_key(output, columns)
-    header = f"array({_header(ORIGIN_HEADER, text(target.job))})"
-    return frame.selectExpr(
-        f"{text(output.address)} AS topic",
-        f"{key} AS key",
-        f"{encoded(output, columns)} AS value",
-        f"{header} AS headers",
-        f"CAST(pmod(crc32({key}), {output.partitions}) AS INT) AS partition",
-        f"{text(output.name)} AS {STREAM}",
+    """Return the results of a query that loses origins: only the job is in their header.
+
+    One that is larger than its stream takes becomes a dead letter without payload, where there is
+    a stream for these; else Kafka refuses it and the job fails.
+    """
+    made = frame.selectExpr(
+        f"{declared_key(output, columns)} AS {KEY}", f"{encoded(output, columns)} AS {VALUE}"
+    )
+    origin = _header(ORIGIN_HEADER, text(target.job))
+    letters = next(iter(target.letters.values()), output)
+    large = f"length({VALUE}) > {target.largest(output)}" if target.letters else "false"
+    cause = _header(CAUSE_HEADER, _too_large())
+    count = f"if({large}, {letters.partitions}, {output.partitions})"
+    return made.selectExpr(
+        f"if({large}, {text(letters.address)}, {text(output.address)}) AS topic",
+        f"{KEY} AS key",
+        f"if({large}, NULL, {VALUE}) AS value",
+        f"if({large}, array({origin}, {cause}), array({origin})) AS headers",
+        f"CAST(pmod(crc32({KEY}), {count}) AS INT) AS partition",
+        f"if({large}, NULL, {text(output.name)}) AS {STREAM}",
     )
 
 
-def addressed(
-    rows: DataFrame, target: Target, *, fate: str = FATE, cause: str = CAUSE
-) -> DataFrame:
-    """Make rows of the sink of rows with key, value, origin, output, index and first.
+def addressed(rows: DataFrame, target: Target, *, caused: bool = False) -> DataFrame:
+    """Make rows of the sink of rows with key, value, origin, fate, output, index and first.
 
-    `fate` and `cause` are columns, or how they are worked out: a select less at every start.
+    Rows that are `caused` say why they are dead. What is said here is planned anew by Spark at
+    every batch boundary, while records wait: it is as short as it can be.
     """
-    used = f"{fate} = {USED}"
+    used = f"{FATE} = {USED}"
     outputs = list(target.outputs.values())
     letters = {name: target.letters.get(name) for name in target.causes}
     topics = {name: text(s.address if s else None) for name, s in letters.items()}
     counts = {name: str(s.partitions if s else 1) for name, s in letters.items()}
-    topic = f"if({used}, {_by_output(outputs, 'address')}, {_by_input(topics)})"
-    count = f"if({used}, {_by_output(outputs, 'partitions')}, {_by_input(counts)})"
-    key = f"if({used}, {KEY}, {ORIGIN}.key)"
-    letter = _headers(target, _cause(target, fate, cause))
+    topic = _either(used, _by_output(outputs, "address"), _by_input(topics))
+    count = _either(used, _by_output(outputs, "partitions"), _by_input(counts))
+    keyed = any(stream.key for stream in outputs)
+    key = f"if({used}, {KEY}, {ORIGIN}.key)" if keyed else f"{ORIGIN}.key"
+    letter = _headers(target, _cause(target, caused=caused))
     headers = f"if({used}, {_headers(target)}, {letter})"
     return rows.selectExpr(
         f"{topic} AS topic",
@@ -127,11 +136,15 @@ def addressed(
         # By key as librdkafka does; without one by turns.
         f"CAST(pmod(coalesce(crc32({key}), {ORIGIN}.position), {count}) AS INT) AS partition",
         ORIGIN,
-        f"{fate} AS {FATE}",
+        FATE,
         INDEX,
         FIRST,
         f"if({used}, {_by_output(outputs, 'name')}, NULL) AS {STREAM}",
     )
+
+
+def _either(condition: str, one: str, other: str) -> str:
+    return one if one == other else f"if({condition}, {one}, {other})"
 
 
 def _by_output(outputs: Sequence[Stream], what: str) -> str:
@@ -152,13 +165,15 @@ def _chosen(by: str, values: Mapping[Any, str]) -> str:
     return f"CASE {cases} ELSE {last} END" if cases else last
 
 
-def _cause(target: Target, fate: str, cause: str) -> str:
+def _cause(target: Target, *, caused: bool) -> str:
     """Why a row became a dead letter."""
     malformed = _by_input({name: text(cause) for name, cause in target.causes.items()})
-    return (
-        f"coalesce({cause}, if({fate} = {MALFORMED}, {malformed}, concat("
-        f"'the result is larger than its stream takes: ', length({VALUE}), ' bytes')))"
-    )
+    found = f"if({FATE} = {MALFORMED}, {malformed}, {_too_large()})"
+    return f"coalesce({CAUSE}, {found})" if caused else found
+
+
+def _too_large() -> str:
+    return f"concat('the result is larger than its stream takes: ', length({VALUE}), ' bytes')"
 
 
 def _headers(target: Target, cause: str | None = None) -> str:

@@ -12,17 +12,18 @@ from millrace.engines.spark.formats import Schema, decoded, quoted, text
 from millrace.model.job import Input, Job
 from millrace.model.quantity import Size
 from millrace.model.stream import Stream
+from millrace.ports import ORIGIN_HEADER, TIMES_HEADER
 
 #: The columns that travel with a row; no user's column may begin like this.
 ORIGIN, BAD = "__millrace_origin", "__millrace_bad"
-ORIGIN_HEADER, TIMES_HEADER = "millrace-origin", "millrace-times"
 #: One of so many records from outside carries its times with it.
 SAMPLED = 128
 #: Default limit of a micro-batch, so that a planned stop does not wait for a day's backlog.
 MOST_PER_BATCH = 1_000_000
 _RECORD = "__millrace_record"
 #: Settings of Spark's Kafka source that a job may give in its options.
-READER = frozenset({"failOnDataLoss", "maxOffsetsPerTrigger", "minPartitions"})
+#: Not minPartitions: a partition of the topic must be read by one task for `resume` to be right.
+READER = frozenset({"failOnDataLoss", "maxOffsetsPerTrigger"})
 
 
 @dataclass(frozen=True, slots=True)

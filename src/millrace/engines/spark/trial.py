@@ -30,14 +30,13 @@ from millrace.engines.spark.formats import Schema
 from millrace.engines.spark.ledger import Ledger
 from millrace.engines.spark.query import finished
 from millrace.engines.spark.session import DriverSettings, job_session, start_session
-from millrace.engines.spark.sink import CAUSE_HEADER
 from millrace.engines.spark.source import READER
 from millrace.errors import OperationFailed
 from millrace.machine import Java
 from millrace.model.job import Emit
 from millrace.model.pipeline import Pipeline
 from millrace.model.stream import Format, Stream
-from millrace.ports import Fates, JobOrder, Record
+from millrace.ports import CAUSE_HEADER, Fates, JobOrder, Record
 
 #: How long a job may take over the records of a test, in seconds.
 LIMIT = 300.0
@@ -210,7 +209,9 @@ def _tried(session: SparkSession, query: Compiled, ended: StreamingQuery, given:
 
 def _fates(query: Compiled, ended: StreamingQuery, given: int) -> Fates:
     """The ledger; Spark counts a file's rows where Kafka's positions would tell them."""
-    ledger = Ledger(query.order.place / "ledger.json", carries=query.carries, topics={})
+    ledger = Ledger(
+        query.order.place / "ledger.json", carries=query.carries, topics={}, only=query.only
+    )
     for progress in ended.recentProgress:
         event = json.loads(progress.json) if hasattr(progress, "json") else dict(progress)
         first = ledger.progress.batch < 0

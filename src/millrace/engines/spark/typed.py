@@ -76,11 +76,15 @@ def _json_reader(converters: Mapping[str, Callable[[Any], Any]]) -> Reader:
 
 
 def _lenient(value: bytes) -> Any:
-    """The first object of a text that is not quite JSON, as Spark takes it.
+    """The object of a text that is not quite JSON, as Spark takes it.
 
-    Spark knows a bare NaN and numbers without bound, and does not look behind the object.
+    Spark knows a bare NaN and numbers without bound.
     """
-    return _DECODER.raw_decode(value.decode("utf-8", "replace").lstrip())[0]
+    text = value.decode("utf-8", "replace").strip()
+    row, end = _DECODER.raw_decode(text)
+    if end < len(text):
+        raise ValueError(text[end:])
+    return row
 
 
 def _csv_reader(converters: Mapping[str, Callable[[Any], Any]]) -> Reader:
