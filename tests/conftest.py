@@ -28,7 +28,7 @@ def allowed_skips() -> list[str]:
     return [line.split("#")[0].strip() for line in lines if line.split("#")[0].strip()]
 
 
-#: Modules that run a whole Spark, apart from the small ones: each uses all cores of a small machine.
+#: Modules that run a whole Spark, apart from the small ones: each uses all cores it can get.
 HEAVY = (
     "tests/cli/test_new.py",
     "tests/cli/test_run.py",
