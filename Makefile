@@ -50,8 +50,9 @@ test: $(DEV) ## all tests that CI runs, with coverage
 soak: $(DEV) ## long seeded campaigns (SEED=, CASES=)
 	@$(BIN)/python -m pytest tests/soak -q -p no:cacheprovider --timeout 3600 -o python_files='soak_*.py'
 
-bench: $(DEV) ## the measurements (JSON in build/bench)
-	@$(BIN)/python bench/language.py
+bench: $(DEV) ## the measurements, about two hours (JSON and pictures in build/bench; PART=latency ...)
+	@if [ -z "$(PART)" ]; then $(BIN)/python bench/language.py; fi
+	@$(BIN)/python -m bench.streams $(or $(PART),all)
 
 docs: $(DEV) ## remake the generated pages, schema and pictures
 	@$(BIN)/python scripts/generate.py

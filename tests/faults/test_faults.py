@@ -58,8 +58,8 @@ def test_kills_of_the_broker(running: Rig) -> None:
     checked(running, 13, (2, 4, blows.kill_broker), (8, 11, blows.kill_broker))
 
 
-def test_a_planned_stop_and_a_frozen_driver(running: Rig) -> None:
-    checked(running, 12, (2, 4, blows.stop_and_start), (7, 8, blows.freeze_driver))
+def test_a_frozen_driver_and_a_planned_stop(running: Rig) -> None:
+    checked(running, 16, (2, 3, blows.freeze_driver), (8, 10, blows.stop_and_start))
 
 
 def test_malformed_records_harm_nobody(running: Rig) -> None:
