@@ -23,7 +23,7 @@ def kill_driver(rig: Rig) -> Fault:
     pid, now = rig.driver_pid, time.time()
     before = batches(rig)
     os.kill(pid, signal.SIGKILL)
-    rig.work(lambda: rig.driver_pid != pid, 30)
+    rig.work(lambda: rig.driver_pid != pid, RECOVERY)
     return Fault("kill -9 of the driver", now, f"process {pid} -> {rig.driver_pid}, at {before}")
 
 
@@ -32,7 +32,7 @@ def kill_broker(rig: Rig) -> Fault:
     pid, now, port = rig.broker.pid, time.time(), rig.broker.clients()["java"]
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    rig.work(lambda: rig.broker.alive and rig.broker.pid != pid, 30)
+    rig.work(lambda: rig.broker.alive and rig.broker.pid != pid, RECOVERY)
     assert rig.broker.clients()["java"] == port
     return Fault("kill -9 of the broker", now, f"process {pid} -> {rig.broker.pid}")
 
