@@ -1,6 +1,6 @@
 #!/bin/sh
 # All tests: the small ones side by side, with branch coverage of the package; then those that run a
-# whole Spark, two at a time: they wait as much as they work.
+# whole Spark, two at a time, which saves a little: they wait now and then.
 set -eu
 rm -f .coverage .coverage.*
 status=0
