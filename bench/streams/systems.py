@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 from bench.streams.child import Talker
 from bench.streams.topics import PARTITIONS, QUIET, create
 from millrace.brokers.kafka import ManagedKafka
+from millrace.engines.spark.classes import archive_options
 from millrace.engines.spark.engine import SparkEngine
 from millrace.engines.spark.session import LOCAL_SLOTS, LOOPBACK, DriverSettings, _defaults
 from millrace.machine import Folders, Java, fetch_jars, find_java
@@ -229,7 +230,9 @@ def rig(*, by_hand: bool = True) -> Iterator[Rig]:
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, ExitStack() as stack:
         place = Path(folder)
         kafka = ManagedKafka(place / "kafka", java, jars[0])
-        engine = SparkEngine(place / "driver", java, [jars[1]])
+        engine = SparkEngine(
+            place / "driver", java, [jars[1]], java_options=archive_options(java, cache)
+        )
         stack.callback(kafka.stop)
         stack.callback(engine.kill, 5.0)
         engine.launch()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 FIRST_SECONDS, MOST_SECONDS = 1.0, 60.0
-#: What ran this long has recovered; its next failure is a first one again.
-HEALTHY_SECONDS = 120.0
+#: What ran this long, its start included, has recovered: its next failure is a first one again.
+HEALTHY_SECONDS = 30.0
 
 
 @dataclass(slots=True)

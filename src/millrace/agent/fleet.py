@@ -9,6 +9,7 @@ from pathlib import Path
 from millrace.agent.brokers import broker_of, site_place
 from millrace.agent.secrets import resolved
 from millrace.brokers.kafka import AttachedKafka, ManagedKafka
+from millrace.engines.spark.classes import archive_options, write_archive
 from millrace.engines.spark.engine import SparkEngine
 from millrace.errors import OperationFailed
 from millrace.machine import Folders, Java, fetch_jars, find_java
@@ -35,10 +36,21 @@ class Fleet:
     _jars: Path = field(default_factory=Path)
 
     @classmethod
-    def of(cls, pipeline: Pipeline, folders: Folders, told: Told | None = None) -> Fleet:
-        """Return the fleet of a pipeline; fetches the jars once, and `told` hears how far it is."""
+    def of(
+        cls,
+        pipeline: Pipeline,
+        folders: Folders,
+        told: Told | None = None,
+        say: Callable[[str], None] | None = None,
+    ) -> Fleet:
+        """Return the fleet of a pipeline; fetches the jars once, and `told` hears how far it is.
+
+        With `say`, who hears of it, Spark is also prepared to start quickly, once.
+        """
         java = find_java(folders.cache)
         kafka, connector = fetch_jars(["kafka", "spark-kafka"], java, folders.cache, told)
+        if say is not None:
+            write_archive(java, folders.cache, say)
         fleet = cls(pipeline, folders, java, _jars=connector)
         for site in pipeline.sites.values():
             _only_here(site)
@@ -66,6 +78,7 @@ class Fleet:
                 [self._jars],
                 master=engine.master or engine.address,
                 options=resolved(engine.options, f"sites.{site.name}.engine.options"),
+                java_options=archive_options(self.java, self.folders.cache),
             )
 
     def launch(self) -> None:

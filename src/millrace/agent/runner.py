@@ -15,7 +15,7 @@ from millrace.agent.fleet import Fleet
 from millrace.agent.observe import observed
 from millrace.agent.orders import orders, with_partitions, with_schemas
 from millrace.agent.state import Applied, read_applied, write_applied
-from millrace.agent.suspects import DEATHS, suspects
+from millrace.agent.suspects import DEATHS, Lives
 from millrace.brokers.kafka import ManagedKafka
 from millrace.errors import OperationFailed
 from millrace.model.graph import in_order
@@ -52,8 +52,7 @@ class Runner:
     _given_up: dict[str, str] = field(default_factory=dict)
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(STARTERS))
     restarts: dict[str, int] = field(default_factory=dict)
-    #: By driver: the batches of its jobs when it was last started again.
-    _batches: dict[str, dict[str, int]] = field(default_factory=dict)
+    _lives: dict[str, Lives] = field(default_factory=dict)
 
     @property
     def place(self) -> Path:
@@ -166,19 +165,17 @@ class Runner:
                 self._again(f"broker {name}", now, broker.launch)
         for name, driver in list(self.fleet.drivers.items()):
             if not driver.alive and self._again(f"driver {name}", now, driver.launch):
-                self._part_suspects(name)
+                self._part_suspects(name, now)
         for name, status in self.statuses().items():
             if status.state is JobState.FAILED:
                 self._restart(name, status, now)
 
-    def _part_suspects(self, name: str) -> None:
+    def _part_suspects(self, name: str, now: float) -> None:
         """Set jobs apart that may be why a driver died; the others are no longer harmed then."""
-        statuses = self.statuses()
-        batches = {job.name: statuses[job.name].progress.batch for job in self.fleet.jobs_of(name)}
-        before, self._batches[name] = self._batches.get(name, {}), batches
-        if self._backoff[f"driver {name}"].failures < DEATHS:
-            return
-        for job in suspects(self.fleet.jobs_of(name), before, batches):
+        statuses, jobs = self.statuses(), self.fleet.jobs_of(name)
+        lives = self._lives.setdefault(name, Lives())
+        lives.died(now, {job.name: statuses[job.name].progress.batch for job in jobs})
+        for job in lives.suspects(jobs):
             self.say(f"driver {name} ended {DEATHS} times and {job.name} got nowhere: it has a "
                      "driver of its own from now on")  # fmt: skip
             self.fleet.set_apart(job)

@@ -98,7 +98,8 @@ def _run(
         _fetching() as told,
         _signals(),
     ):
-        runner = Runner(pipeline, Fleet.of(pipeline, folders, told), code, tell)
+        fleet = Fleet.of(pipeline, folders, told, tell)
+        runner = Runner(pipeline, fleet, code, tell)
         runner.start()
         watch = Watch(runner, metrics)
         try:

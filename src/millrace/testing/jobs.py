@@ -75,7 +75,8 @@ def local_spark() -> Iterator[Spark]:
     """Give a small Spark of two threads inside this process; for a fixture of a test module."""
     from millrace.engines.spark.trial import trial_session  # noqa: PLC0415 - Spark is an extra
 
-    with trial_session(find_java(Folders.of().cache)) as session:
+    cache = Folders.of().cache
+    with trial_session(find_java(cache), cache) as session:
         yield session
 
 

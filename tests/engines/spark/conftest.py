@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from millrace.brokers.kafka import ManagedKafka
+from millrace.engines.spark.classes import archive_options, write_archive
 from millrace.engines.spark.engine import SparkEngine
 from millrace.machine import Folders, Java, fetch_jars
 from millrace.machine.process import session_members
@@ -22,12 +23,18 @@ def connector(folders: Folders, java: Java) -> Path:
 
 @pytest.fixture(scope="session")
 def lab(
-    java: Java, jars: Path, connector: Path, tmp_path_factory: pytest.TempPathFactory
+    java: Java,
+    folders: Folders,
+    jars: Path,
+    connector: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Lab]:
     """Run a driver beside a Kafka; none of their processes is left."""
     place = tmp_path_factory.mktemp("spark")
     kafka = ManagedKafka(place / "kafka", java, jars)
-    engine = SparkEngine(place / "driver", java, [connector])
+    write_archive(java, folders.cache, print)
+    options = archive_options(java, folders.cache)
+    engine = SparkEngine(place / "driver", java, [connector], java_options=options)
     engine.launch()
     try:
         kafka.start()

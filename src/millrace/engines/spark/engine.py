@@ -46,12 +46,14 @@ class SparkEngine:
         *,
         master: str | None = None,
         options: Mapping[str, str] | None = None,
+        java_options: Sequence[str] = (),
     ) -> None:
         self.place = place
         self._java = java
         self._jars = tuple(jars)
         self._master = master
         self._options = dict(options or {})
+        self._java_options = tuple(java_options)
         self._child: Child | None = None
         self._channel: Channel | None = None
         self._reader: threading.Thread | None = None
@@ -114,6 +116,7 @@ class SparkEngine:
             "jars": [str(jar) for jar in self._jars],
             "master": self._master,
             "options": self._options,
+            "java_options": self._java_options,
             "generation": self.generation,
         }
 

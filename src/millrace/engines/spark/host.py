@@ -99,7 +99,11 @@ def main() -> None:
     place = Path(settings["place"])
     held = lease.take(place, settings["generation"])
     driver = DriverSettings(
-        place, tuple(Path(jar) for jar in settings["jars"]), settings["master"], settings["options"]
+        place,
+        tuple(Path(jar) for jar in settings["jars"]),
+        settings["master"],
+        settings["options"],
+        tuple(settings["java_options"]),
     )
     try:
         session = start_session(driver)

@@ -16,6 +16,9 @@ from millrace.model.job import Job
 #: Threads of a local master are made on demand, so adding a job never restarts others.
 LOCAL_SLOTS = 512
 LOOPBACK = "127.0.0.1"
+_CHECKPOINT_FILES = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
 #: Settings that a site's engine may give by Spark's own names.
 DRIVER_SETTINGS = frozenset(
     {
@@ -58,6 +61,7 @@ class DriverSettings:
     jars: tuple[Path, ...]
     master: str | None = None
     options: Mapping[str, str] | None = None
+    java_options: tuple[str, ...] = ()
 
     @property
     def local(self) -> bool:
@@ -96,6 +100,7 @@ def _defaults(settings: DriverSettings) -> dict[str, str]:
     found = {
         "spark.app.name": f"millrace-{settings.place.name}",
         "spark.driver.memory": "1500m",
+        "spark.driver.extraJavaOptions": " ".join(settings.java_options),
         "spark.jars": ",".join(
             str(jar) for folder in settings.jars for jar in folder.glob("*.jar")
         ),
@@ -120,8 +125,9 @@ def _defaults(settings: DriverSettings) -> dict[str, str]:
         "spark.cleaner.periodicGC.interval": "60min",
         # Python workers hold a batch several times: 64 MB, the default, is much for large records.
         "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
-        # Hadoop starts a chmod for every file that it writes, checksums included.
-        "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+        # Hadoop starts a chmod for every file that it writes, checksums included; not this one.
+        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
     }
     if settings.local:
         found |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}

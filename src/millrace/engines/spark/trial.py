@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from millrace.engines.spark.checkpoint import Committed
+from millrace.engines.spark.classes import archive_options
 from millrace.engines.spark.compile import Compiled, compiled
 from millrace.engines.spark.errors import analysis_failure, run_failure
 from millrace.engines.spark.formats import Schema
@@ -75,11 +76,12 @@ class Tried:
 
 
 @contextmanager
-def trial_session(java: Java) -> Iterator[Spark]:
+def trial_session(java: Java, cache: Path) -> Iterator[Spark]:
     """Give a small Spark inside this process, with the settings of a driver."""
     with tempfile.TemporaryDirectory(prefix="millrace-spark-", ignore_cleanup_errors=True) as place:
         os.environ["JAVA_HOME"] = str(java.home)
-        session = start_session(DriverSettings(Path(place), (), "local[2]"))
+        options = archive_options(java, cache)
+        session = start_session(DriverSettings(Path(place), (), "local[2]", java_options=options))
         session.sparkContext.setLogLevel("ERROR")
         try:
             yield session
