@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from millrace.brokers.kafka import ManagedKafka
+from millrace.brokers.kafka.classes import write_archive
 from millrace.errors import Diagnostic
 from millrace.machine import Folders, Java, fetch_jars, find_java
 from millrace.machine.process import session_members
@@ -136,8 +137,10 @@ def java(folders: Folders) -> Java:
 
 @pytest.fixture(scope="session")
 def jars(folders: Folders, java: Java) -> Path:
-    """Return the folder of the jars of a Kafka."""
-    return fetch_jars(["kafka"], java, folders.cache)[0]
+    """Return the folder of the jars of a Kafka, prepared to start quickly."""
+    found = fetch_jars(["kafka"], java, folders.cache)[0]
+    write_archive(java, found, print)
+    return found
 
 
 @pytest.fixture(scope="module")

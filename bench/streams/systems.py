@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from bench.streams.child import Talker
 from bench.streams.topics import PARTITIONS, QUIET, create
 from millrace.brokers.kafka import ManagedKafka
-from millrace.engines.spark.classes import archive_options
+from millrace.engines.spark.classes import spark_archive
 from millrace.engines.spark.engine import SparkEngine
 from millrace.engines.spark.session import LOCAL_SLOTS, LOOPBACK, DriverSettings, _defaults
 from millrace.machine import Folders, Java, fetch_jars, find_java
@@ -231,7 +231,7 @@ def rig(*, by_hand: bool = True) -> Iterator[Rig]:
         place = Path(folder)
         kafka = ManagedKafka(place / "kafka", java, jars[0])
         engine = SparkEngine(
-            place / "driver", java, [jars[1]], java_options=archive_options(java, cache)
+            place / "driver", java, [jars[1]], java_options=spark_archive(java, cache).options
         )
         stack.callback(kafka.stop)
         stack.callback(engine.kill, 5.0)

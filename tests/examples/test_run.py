@@ -10,7 +10,7 @@ import pytest
 from tests.cli.running import running
 from tests.examples.parts import FOLDER, part
 
-SEED, SECONDS, PER_SECOND = 7, 8.0, 500.0
+SEED, SECONDS, PER_SECOND = 7, 4.0, 1000.0
 pytestmark = pytest.mark.timeout(600)
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from millrace.agent.brokers import broker_of, site_place
 from millrace.agent.secrets import resolved
 from millrace.brokers.kafka import AttachedKafka, ManagedKafka
-from millrace.engines.spark.classes import archive_options, write_archive
+from millrace.brokers.kafka.classes import write_archive as write_broker_archive
+from millrace.engines.spark.classes import spark_archive, write_archive
 from millrace.engines.spark.engine import SparkEngine
 from millrace.errors import OperationFailed
 from millrace.machine import Folders, Java, fetch_jars, find_java
@@ -45,11 +46,12 @@ class Fleet:
     ) -> Fleet:
         """Return the fleet of a pipeline; fetches the jars once, and `told` hears how far it is.
 
-        With `say`, who hears of it, Spark is also prepared to start quickly, once.
+        With `say`, who hears of it, both are also prepared to start quickly, once.
         """
         java = find_java(folders.cache)
         kafka, connector = fetch_jars(["kafka", "spark-kafka"], java, folders.cache, told)
         if say is not None:
+            write_broker_archive(java, kafka, say)
             write_archive(java, folders.cache, say)
         fleet = cls(pipeline, folders, java, _jars=connector)
         for site in pipeline.sites.values():
@@ -78,7 +80,7 @@ class Fleet:
                 [self._jars],
                 master=engine.master or engine.address,
                 options=resolved(engine.options, f"sites.{site.name}.engine.options"),
-                java_options=archive_options(self.java, self.folders.cache),
+                java_options=spark_archive(self.java, self.folders.cache).options,
             )
 
     def launch(self) -> None:

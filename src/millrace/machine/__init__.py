@@ -1,5 +1,6 @@
 """What this machine offers: a Java, jars, processes that surely end, free ports, folders."""
 
+from millrace.machine.classes import ClassArchive
 from millrace.machine.folders import Folders
 from millrace.machine.jars import fetch_jars
 from millrace.machine.java import Java, find_java
@@ -8,6 +9,7 @@ from millrace.machine.process import Child, end_session, leashed
 
 __all__ = [
     "Child",
+    "ClassArchive",
     "Folders",
     "Java",
     "end_session",

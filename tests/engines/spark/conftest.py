@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from millrace.brokers.kafka import ManagedKafka
-from millrace.engines.spark.classes import archive_options, write_archive
+from millrace.engines.spark.classes import spark_archive, write_archive
 from millrace.engines.spark.engine import SparkEngine
 from millrace.machine import Folders, Java, fetch_jars
 from millrace.machine.process import session_members
@@ -33,7 +33,7 @@ def lab(
     place = tmp_path_factory.mktemp("spark")
     kafka = ManagedKafka(place / "kafka", java, jars)
     write_archive(java, folders.cache, print)
-    options = archive_options(java, folders.cache)
+    options = spark_archive(java, folders.cache).options
     engine = SparkEngine(place / "driver", java, [connector], java_options=options)
     engine.launch()
     try:

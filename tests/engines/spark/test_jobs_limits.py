@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import psutil
 import pytest
 
+from millrace.brokers.kafka.server import kafka_archive
+from millrace.engines.spark.classes import spark_archive
+from millrace.machine import Folders, Java
 from tests.engines.spark.lab import Lab, json_record, objects, wait_until
 
 pytestmark = [pytest.mark.xdist_group("spark-running"), pytest.mark.timeout(300)]
@@ -88,3 +92,16 @@ def test_a_slow_job_keeps_its_memory_and_lets_the_log_grow(lab: Lab) -> None:
         wait_until(lambda: case.count("out") > 3000, lambda: lab.engine.status()["slow"])
         assert case.count("raw") - case.count("out") > count / 2
         assert memory(lab.engine.pid) - before < count * len(pad) / 2
+
+
+def test_driver_and_broker_map_the_archives_of_their_classes(
+    lab: Lab, java: Java, folders: Folders, jars: Path
+) -> None:
+    of_driver = psutil.Process(lab.engine.pid).children(recursive=True)
+    (machine,) = [process.pid for process in of_driver if process.name() == "java"]
+    for pid, archive in (
+        (machine, spark_archive(java, folders.cache)),
+        (lab.kafka.pid, kafka_archive(java, jars)),
+    ):
+        assert archive.options
+        assert str(archive.place) in Path(f"/proc/{pid}/maps").read_text()

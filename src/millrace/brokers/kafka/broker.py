@@ -246,8 +246,9 @@ class ManagedKafka(AttachedKafka):
         settings: Mapping[str, str] | None = None,
         client: Mapping[str, str] | None = None,
         where: str = "broker",
+        java_options: tuple[str, ...] = (),
     ) -> None:
-        self._server = Server(place, java, jars, settings or {})
+        self._server = Server(place, java, jars, settings or {}, java_options)
         identity = self._server.identity
         port = identity.port if identity is not None else 0
         super().__init__({"bootstrap.servers": f"127.0.0.1:{port}", **(client or {})}, where)

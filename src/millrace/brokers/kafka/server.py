@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from millrace.errors import OperationFailed
-from millrace.machine import Child, Java, end_session, free_ports, leashed
+from millrace.machine import Child, ClassArchive, Java, end_session, free_ports, leashed
 from millrace.machine.process import started_at
 
 HEAP = "512m"
@@ -40,6 +40,8 @@ class Server:
     jars: Path
     #: Settings by Kafka's own names beside ours, such as listeners with SASL.
     settings: Mapping[str, str]
+    #: Options for Java beside ours.
+    java_options: tuple[str, ...] = ()
     child: Child | None = None
 
     @property
@@ -70,7 +72,8 @@ class Server:
         if cluster is None:
             cluster = _cluster_id()
             self._format(cluster)
-        command = [str(self.java.program), f"-Xmx{HEAP}", "-XX:+UseSerialGC", *self._class_path]
+        options = [f"-Xmx{HEAP}", *(self.java_options or self._archive)]
+        command = [str(self.java.program), *options, "-XX:+UseSerialGC", *self._class_path]
         self.child = Child.start(
             leashed([*command, "kafka.Kafka", str(self._properties)]), self.log, environment=_env()
         )
@@ -95,6 +98,10 @@ class Server:
             "-cp",
             f"{self.jars}/*",
         ]
+
+    @property
+    def _archive(self) -> tuple[str, ...]:
+        return kafka_archive(self.java, self.jars).options
 
     def _remember(self, identity: Identity) -> Identity:
         fresh = self.place / "broker.json.new"
@@ -143,7 +150,8 @@ class Server:
         return next((value.strip() for name, _, value in pairs if name == "cluster.id"), None)
 
     def _format(self, cluster: str) -> None:
-        quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]  # it runs for a second
+        # It runs for a second.
+        quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *self._archive]
         command = [str(self.java.program), *quick, *self._class_path, "kafka.tools.StorageTool"]
         command += ["format", "-t", cluster, "-c", str(self._properties), "--ignore-formatted"]
         child = Child.start(leashed(command), self.log, environment=_env())
@@ -159,6 +167,11 @@ class Server:
                 f"Kafka could not prepare {self.place / 'data'}",
                 f"see {self.log}",
             )
+
+
+def kafka_archive(java: Java, jars: Path) -> ClassArchive:
+    """Return the archive of a broker's classes; beside its jars."""
+    return ClassArchive.of(jars.parent / "classes", java, jars)
 
 
 def read_identity(place: Path) -> Identity | None:

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from millrace.engines.spark.checkpoint import Committed
-from millrace.engines.spark.classes import archive_options
+from millrace.engines.spark.classes import spark_archive
 from millrace.engines.spark.compile import Compiled, compiled
 from millrace.engines.spark.errors import analysis_failure, run_failure
 from millrace.engines.spark.formats import Schema
@@ -80,7 +80,7 @@ def trial_session(java: Java, cache: Path) -> Iterator[Spark]:
     """Give a small Spark inside this process, with the settings of a driver."""
     with tempfile.TemporaryDirectory(prefix="millrace-spark-", ignore_cleanup_errors=True) as place:
         os.environ["JAVA_HOME"] = str(java.home)
-        options = archive_options(java, cache)
+        options = spark_archive(java, cache).options
         session = start_session(DriverSettings(Path(place), (), "local[2]", java_options=options))
         session.sparkContext.setLogLevel("ERROR")
         try:
