@@ -89,7 +89,8 @@ def start_session(settings: DriverSettings) -> SparkSession:
         raise OperationFailed(
             "no-spark",
             f"Spark did not start: {str(error).strip().splitlines()[0]}",
-            f"see the driver's log in {settings.place}; is the master's address right?",
+            f"see {settings.place / 'driver.log'}"
+            + ("" if settings.local else f"; is {settings.master} the right address?"),
             transient=True,
         ) from error
     session.sparkContext.setLogLevel("WARN")
