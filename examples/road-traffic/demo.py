@@ -10,11 +10,10 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import vehicles
 from drive import drive
-from expected import EDGES, Expected, cleaned, differences, expected, read
+from expected import EDGES, Expected, Row, cleaned, differences, expected, read
 from plot import draw
 
 from millrace.agent.brokers import log_of
@@ -70,7 +69,7 @@ class Traffic:
                     return False
         return True
 
-    def results(self, stream: str) -> list[dict[str, Any]]:
+    def results(self, stream: str) -> list[Row]:
         """All records of a stream of results."""
         log = self.log(stream)
         ends = log.ends(stream)

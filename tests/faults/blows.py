@@ -113,12 +113,6 @@ def among_garbage(seed: int, count: int) -> Blow:
     return blow
 
 
-def memory(rig: Rig) -> int:
-    """The memory of the driver, its virtual machine and its workers, in bytes."""
-    top = psutil.Process(rig.driver_pid)
-    return sum(process.memory_info().rss for process in [top, *top.children(recursive=True)])
-
-
 def fill(folder: Path) -> Path:
     """Fill the disk of a folder to the last byte; removing the file frees it."""
     file = folder / "ballast"

@@ -13,6 +13,7 @@ import pytest
 from millrace.measure.load import Load
 from tests.faults import blows
 from tests.faults.rig import Blow, Rig, rig
+from tests.memory import memory
 
 SEED = int(os.environ.get("SEED", "1"))
 KILLS = int(os.environ.get("KILLS", "10"))
@@ -61,9 +62,9 @@ def test_a_million_malformed_records(running: Rig) -> None:
     before = dead()
     log.write("in", blows.garbage(SEED, count // 10))
     running.work(lambda: dead() - before >= count // 10, 600)
-    warm = blows.memory(running)
+    warm = memory(running.driver_pid)
     for part in range(9):
         log.write("in", blows.garbage(SEED + part + 1, count // 10))
     running.work(lambda: dead() - before >= count, 600)
     assert dead() - before == count
-    assert blows.memory(running) < 1.2 * warm
+    assert memory(running.driver_pid) < 1.2 * warm

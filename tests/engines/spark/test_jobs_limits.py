@@ -12,6 +12,7 @@ from millrace.brokers.kafka.server import kafka_archive
 from millrace.engines.spark.classes import spark_archive
 from millrace.machine import Folders, Java
 from tests.engines.spark.lab import Lab, json_record, objects, wait_until
+from tests.memory import memory
 
 pytestmark = [pytest.mark.xdist_group("spark-running"), pytest.mark.timeout(300)]
 LARGE = """
@@ -71,12 +72,6 @@ def slow(record):
     time.sleep(0.001)
     return {"n": record["n"]}
 """
-
-
-def memory(pid: int) -> int:
-    """The memory of a driver, its virtual machine and its workers, in bytes."""
-    top = psutil.Process(pid)
-    return sum(process.memory_info().rss for process in [top, *top.children(recursive=True)])
 
 
 def test_a_slow_job_keeps_its_memory_and_lets_the_log_grow(lab: Lab) -> None:
