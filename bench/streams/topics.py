@@ -83,13 +83,17 @@ class End:
     """Counts the records of a topic by its end offsets, without reading them."""
 
     def __init__(self, boot: str, topic: str, partitions: int = PARTITIONS) -> None:
-        settings = {"bootstrap.servers": boot, "group.id": f"end-{uuid.uuid4()}"}
-        self._consumer = Consumer({**settings, **QUIET})
+        group = f"end-{uuid.uuid4()}"
+        self._settings = {"bootstrap.servers": boot, "group.id": group, **QUIET}
+        self._consumer = Consumer(self._settings)
         self._parts = [TopicPartition(topic, number) for number in range(partitions)]
         self._topic = topic
 
     def count(self, limit: float = 30.0) -> int:
-        """Return how many records there are; waits for a leader just after the topic was made."""
+        """Return how many records there are; waits for a leader just after the topic was made.
+
+        A client remembers for half a minute that a topic was not there, so another asks then.
+        """
         until = time.monotonic() + limit
         while True:
             try:
@@ -99,6 +103,8 @@ class End:
                 if time.monotonic() > until:
                     raise
                 time.sleep(0.05)
+                self._consumer.close()
+                self._consumer = Consumer(self._settings)
 
     def wait(self, wanted: int, limit: float, check: Callable[[], None]) -> Arrival:
         """Wait for so many records; `check` is called now and then and may raise."""
