@@ -7,15 +7,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from threading import Event, Lock
-from typing import Any
+from typing import Any, ClassVar, cast
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.listener import (
-    QueryProgressEvent,
-    QueryStartedEvent,
-    QueryTerminatedEvent,
-    StreamingQueryListener,
-)
+from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from millrace.engines.spark import lease
 from millrace.engines.spark.checkpoint import committed
@@ -88,7 +84,7 @@ class Jobs:
         lease.claim(order.place)
         choice = made.choice
         listener = _Listener(self, name)
-        made.session.streams.addListener(listener)
+        made.session.streams.addListener(cast("StreamingQueryListener", listener))
         try:
             started = start_query(made.session, made.query, choice.mode)
             self._told_progress(name, started)
@@ -246,7 +242,7 @@ def _document(progress: Any) -> dict[str, Any]:
     return document
 
 
-class _Listener(StreamingQueryListener):
+class _Listener:
     """Hears of one job's query: each job has a session, each session its own listeners."""
 
     def __init__(self, jobs: Jobs, name: str) -> None:
@@ -255,18 +251,48 @@ class _Listener(StreamingQueryListener):
         #: Set when the driver knows the query: a short one may have ended before.
         self.known = Event()
 
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
-        """Nothing to do: the start is known."""
+    @property
+    def _jlistener(self) -> Any:
+        """The listener as Java knows it: Spark's own would ask for every field of every event.
 
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
+        That is hundreds of calls at each batch boundary, while records wait for the processor.
+        """
+        jvm: Any = SparkContext._jvm
+        return jvm.PythonStreamingQueryListenerWrapper(_Heard(self))
+
+    def progressed(self, document: str) -> None:
         """Pass a batch on."""
         self.known.wait(KNOWN_SECONDS)
-        self._jobs.progressed(self._name, _document(event.progress))
+        self._jobs.progressed(self._name, json.loads(document))
+
+    def terminated(self, error: str | None) -> None:
+        """Pass the end on."""
+        self.known.wait(KNOWN_SECONDS)
+        self._jobs.terminated(self._name, error)
+
+
+class _Heard:
+    """What Java calls."""
+
+    def __init__(self, listener: _Listener) -> None:
+        self._listener = listener
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
+        """Nothing to do: the start is known."""
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's name
+        """A batch is committed."""
+        self._listener.progressed(event.progress().json())
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - Spark's name
         """Nothing to do."""
 
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
-        """Pass the end on."""
-        self.known.wait(KNOWN_SECONDS)
-        self._jobs.terminated(self._name, event.exception)
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 - Spark's name
+        """The query ended."""
+        error = event.exception()
+        self._listener.terminated(error.get() if error.isDefined() else None)
+
+    class Java:
+        """How Python's bridge to Java knows whose methods these are."""
+
+        implements: ClassVar = ["org.apache.spark.sql.streaming.PythonStreamingQueryListener"]
