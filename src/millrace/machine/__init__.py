@@ -2,7 +2,7 @@
 
 from millrace.machine.classes import ClassArchive
 from millrace.machine.folders import Folders
-from millrace.machine.jars import fetch_jars
+from millrace.machine.jars import fetch_jars, spark_jars
 from millrace.machine.java import Java, find_java
 from millrace.machine.ports import free_ports
 from millrace.machine.process import Child, end_session, leashed
@@ -17,4 +17,5 @@ __all__ = [
     "find_java",
     "free_ports",
     "leashed",
+    "spark_jars",
 ]

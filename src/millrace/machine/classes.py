@@ -6,7 +6,6 @@ does not fit (another Java, other jars) is left unused by Java, so it can do no 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace.errors import OperationFailed
+from millrace.machine.jars import alone
 from millrace.machine.java import Java
 
 #: Up to 170 MB each: those of a Java or of jars that are no longer there are removed.
@@ -53,9 +53,7 @@ class ClassArchive:
         if self.place.exists():
             return
         folder = self.place.parent
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with alone(folder):
             if not self.place.exists():
                 told()
                 self._write(run)

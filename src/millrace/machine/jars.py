@@ -38,7 +38,7 @@ def fetch_jars(sets: list[str], java: Java, cache: Path, told: Told | None = Non
     digest = hashlib.sha256(IVY_FILE.read_bytes()).hexdigest()[:12]
     place = cache / "jars" / digest
     if not place.is_dir():
-        with _alone(cache / "jars"):
+        with alone(cache / "jars"):
             if not place.is_dir():
                 _fetch(place, java, cache, told)
     return [place / name for name in sets]
@@ -51,16 +51,22 @@ def configurations() -> list[str]:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def alone(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a folder for the time of a block; made if it is not there."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def _ivy() -> Path:
+def spark_jars() -> Path | None:
+    """Return the folder of the jars that PySpark ships, if it is installed."""
     spec = importlib.util.find_spec("pyspark")
-    folder = Path(spec.origin).parent / "jars" if spec and spec.origin else None
+    return Path(spec.origin).parent / "jars" if spec and spec.origin else None
+
+
+def _ivy() -> Path:
+    folder = spark_jars()
     found = sorted(folder.glob("ivy-*.jar")) if folder else []
     if not found:
         raise OperationFailed(

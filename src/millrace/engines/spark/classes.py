@@ -5,13 +5,12 @@ Run as `python -m millrace.engines.spark.classes FOLDER OPTION...` to let Java w
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from millrace.machine import Child, ClassArchive, Java, leashed
+from millrace.machine import Child, ClassArchive, Java, leashed, spark_jars
 
 #: Writing it takes half a minute; a machine that needs longer does without.
 LIMIT_SECONDS = 240
@@ -21,9 +20,7 @@ _VARIABLES = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "SPARK_DIST_CLASSPATH")
 
 def spark_archive(java: Java, cache: Path) -> ClassArchive:
     """Return the archive for this Java and this Spark."""
-    spec = importlib.util.find_spec("pyspark")
-    jars = Path(spec.origin).parent / "jars" if spec and spec.origin else Path()
-    return ClassArchive.of(cache / "classes", java, jars, *_VARIABLES)
+    return ClassArchive.of(cache / "classes", java, spark_jars() or Path(), *_VARIABLES)
 
 
 def write_archive(java: Java, cache: Path, say: Callable[[str], None]) -> None:
