@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ FIRST_SECONDS = 120.0
 LATE_SECONDS = 30.0
 #: What is looked at on either side of a batch's end.
 AROUND_SECONDS = 1.0
+#: A driver's first batches are planned by code that Java has not compiled yet.
+WARM_UP: dict[str, Any] = {"rates": (1000,), "latency_seconds": 60, "checkpoint_seconds": 5}
 PERCENTS = (10, 25, 50, 75, 90, 95, 99, 99.9, 100)
 MOST, MOST_MS = 1.2, 10.0
 _FIGURES = ("p50_ms", "p99_ms", "max_ms", "stall_ms", "lost")
@@ -29,11 +32,13 @@ _LOAD = [sys.executable, "-m", "bench.streams.load"]
 
 
 def measure(setting: Setting) -> Part:
-    """Run both systems by turns, each with every rate."""
+    """Run both systems by turns, each with every rate, after a short round that only warms up."""
     part = Part("latency")
     with rig() as here:
+        for system in here.systems:
+            _round(here, system, replace(setting, **WARM_UP))
         for number in range(setting.runs):
-            for system in here.systems:
+            for system in here.turn(number):
                 for run in _round(here, system, setting):
                     part.runs.append({"round": number, **run})
                     setting.say(

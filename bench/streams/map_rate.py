@@ -18,7 +18,8 @@ def measure(setting: Setting) -> Part:
         here.make("raw")
         fill(here.boot, "raw", setting.records)
         for number in range(setting.warm_ups + setting.runs):
-            runs = [timed(here, s, "map", "drain", "raw", setting.records) for s in here.systems]
+            turn = here.turn(number)
+            runs = [timed(here, s, "map", "drain", "raw", setting.records) for s in turn]
             runs.append(looped(here, "raw", setting.records))
             for run in runs:
                 run |= {"warm_up": number < setting.warm_ups, "round": number}

@@ -190,6 +190,13 @@ class Rig:
         """Return a name that was not used yet."""
         return f"{beginning}-{next(self._numbers)}"
 
+    def turn(self, number: int) -> list[System]:
+        """Return the systems in the order of a round: who goes first changes with each.
+
+        Whatever both use, the broker above all, grows warmer with every run.
+        """
+        return self.systems[:: -1 if number % 2 else 1]
+
     def make(self, *topics: str, partitions: int = PARTITIONS) -> None:
         """Make topics."""
         create(self.boot, topics, partitions)

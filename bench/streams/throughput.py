@@ -20,7 +20,7 @@ def measure(setting: Setting) -> Part:
         fill(here.boot, "raw", setting.records)
         for mode in MODES:
             for number in range(setting.warm_ups + setting.runs):
-                for system in here.systems:
+                for system in here.turn(number):
                     run = timed(here, system, "sql", mode, "raw", setting.records)
                     run |= {"warm_up": number < setting.warm_ups, "round": number}
                     part.runs.append(run)

@@ -174,6 +174,25 @@ def test_auto_never_changes_results(lab: Lab) -> None:
             assert found[0].total() == count, name
 
 
+def test_the_time_moves_on_with_the_batches_of_a_real_time_job(lab: Lab) -> None:
+    """Its plan is optimized once, but not the time in it."""
+    with lab.case(
+        f"""
+        defaults: {{jobs: {{checkpoint: 5 s, mode: real-time}}}}
+        streams: {{raw: {{{CARS}}}, out: {{}}}}
+        jobs:
+          j: {{from: raw, to: out, sql: "SELECT car, unix_millis(now()) AS at FROM raw"}}
+        """
+    ) as case:
+        case.start()
+        case.send("raw", [json_record(car="first")])
+        case.read("out", 1)
+        case.fates("j", 1)
+        case.send("raw", [json_record(car="second")])
+        times = {row["car"]: row["at"] for row in objects(case.read("out", 2))}
+    assert times["second"] - times["first"] > 1000
+
+
 def test_modes_and_their_reasons(lab: Lab) -> None:
     streams = f"streams: {{raw: {{{CARS}}}, out: {{}}}}\njobs:\n"
     job = "  j: {from: raw, to: out, "

@@ -17,6 +17,7 @@ from millrace.engines.spark.compile import Compiled
 from millrace.engines.spark.fate import DROPPED, MALFORMED, USED
 from millrace.engines.spark.formats import text
 from millrace.engines.spark.ledger import Ledger
+from millrace.engines.spark.planned import shortened
 from millrace.engines.spark.resume import tail_of, unwritten
 from millrace.engines.spark.sink import FATE, FIRST, ROW, STREAM
 from millrace.errors import OperationFailed
@@ -104,6 +105,8 @@ def start_query(session: SparkSession, compiled: Compiled, mode: Mode) -> Query:
     )
     ledger.begin(before)
     rows, there = finished(session, compiled, before)
+    if mode is Mode.REAL_TIME and not compiled.operators.stateful:
+        rows = shortened(rows)
     gate = Gate()
     writer = rows.writeStream.queryName(order.job.name).option(
         "checkpointLocation", str(checkpoint)

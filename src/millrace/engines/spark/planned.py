@@ -1,0 +1,28 @@
+"""Plans made short once, at a job's start.
+
+Spark optimizes a streaming query's plan anew for every batch. In real-time mode records wait
+meanwhile, so a job's plan is given to Spark as its optimizer leaves it: what is left to do at a
+boundary is little.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+
+def shortened(rows: DataFrame) -> DataFrame:
+    """Return the same rows by a plan that is optimized already; only for stateless queries.
+
+    A plan that asks for the time is left alone: the optimizer puts in the time of now.
+    """
+    session = rows.sparkSession
+    jvm: Any = session._jvm
+    plan = rows._jdf.queryExecution().analyzed()
+    patterns = getattr(jvm.org.apache.spark.sql.catalyst.trees, "TreePattern$")
+    if plan.containsPattern(getattr(patterns, "MODULE$").CURRENT_LIKE()):
+        return rows
+    own = session._jsparkSession
+    short = own.sessionState().optimizer().execute(plan)
+    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(own, short), session)
