@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -50,8 +51,10 @@ QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def pytest_configure() -> None:
-    """Let every Java that tests start be one that starts soon."""
+    """Let every Java that tests start be one that starts soon, and Ctrl-C reach what they start."""
     os.environ.setdefault("JDK_JAVA_OPTIONS", QUICK_JAVA)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
