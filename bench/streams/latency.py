@@ -23,8 +23,6 @@ FIRST_SECONDS = 120.0
 LATE_SECONDS = 30.0
 #: What is looked at on either side of a batch's end.
 AROUND_SECONDS = 1.0
-#: A driver's first batches are planned by code that Java has not compiled yet.
-WARM_UP: dict[str, Any] = {"rates": (1000,), "latency_seconds": 60, "checkpoint_seconds": 5}
 PERCENTS = (10, 25, 50, 75, 90, 95, 99, 99.9, 100)
 MOST, MOST_MS = 1.2, 10.0
 _FIGURES = ("p50_ms", "p99_ms", "max_ms", "stall_ms", "lost")
@@ -35,8 +33,11 @@ def measure(setting: Setting) -> Part:
     """Run both systems by turns, each with every rate, after a short round that only warms up."""
     part = Part("latency")
     with rig() as here:
+        # A driver's first batches are planned by code that Java has not compiled yet.
+        half = setting.latency_seconds // 2
+        warm_up = replace(setting, rates=(1000,), latency_seconds=half, checkpoint_seconds=5)
         for system in here.systems:
-            _round(here, system, replace(setting, **WARM_UP))
+            _round(here, system, warm_up)
         for number in range(setting.runs):
             for system in here.turn(number):
                 for run in _round(here, system, setting):
