@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -64,6 +67,31 @@ def test_a_changed_file_is_read_again(folder: Write) -> None:
     assert load("mod:f", root, "j")() == "old"
     folder(mod="def f(): return 'newer'")
     assert load("mod:f", root, "j")() == "newer"
+
+
+def test_other_threads_may_import_meanwhile(folder: Write) -> None:
+    root = folder(mod="def f(): return 1")
+    done = threading.Event()
+
+    def importing() -> None:
+        for number in itertools.cycle(range(2000)):
+            sys.modules[f"_other_{number}"] = ModuleType("other")
+            if number % 2:
+                del sys.modules[f"_other_{number}"]
+            if done.is_set():
+                return
+
+    other, interval = threading.Thread(target=importing), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    other.start()
+    try:
+        assert all(load("mod:f", root, "j")() == 1 for _ in range(200))
+    finally:
+        done.set()
+        other.join()
+        sys.setswitchinterval(interval)
+        for name in [name for name in sys.modules if name.startswith("_other_")]:
+            del sys.modules[name]
 
 
 IMPORTS = {

@@ -68,8 +68,10 @@ class _Package:
         self.job = job
         digest = hashlib.sha256(f"{folder}:{job}".encode()).hexdigest()
         self.name = f"_millrace_{digest[:16]}"
-        for loaded in [name for name in sys.modules if name.partition(".")[0] == self.name]:
-            del sys.modules[loaded]
+        # A copy: Spark's threads import at any time.
+        for loaded in list(sys.modules):
+            if loaded.partition(".")[0] == self.name:
+                del sys.modules[loaded]
         root = ModuleType(self.name)
         root.__path__ = [str(folder)]
         sys.modules[self.name] = root
@@ -118,7 +120,8 @@ class _Package:
         return found
 
     def _loaded(self) -> list[ModuleType]:
-        return [m for name, m in sys.modules.items() if name.startswith(f"{self.name}.")]
+        loaded = sys.modules.copy()
+        return [module for name, module in loaded.items() if name.startswith(f"{self.name}.")]
 
     def has(self, module: str) -> bool:
         """Whether the folder holds a module or package of a name."""
