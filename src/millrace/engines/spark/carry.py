@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
+from millrace.engines.spark.java import CATALYST, CLASSIC, java_class
 from millrace.engines.spark.source import BAD, ORIGIN, Source
 
 #: Operators that only rename what is below them.
@@ -69,8 +70,7 @@ def operators(frames: Sequence[DataFrame]) -> Operators:
 
 
 def _calls_python(frame: DataFrame) -> bool:
-    jvm: Any = frame.sparkSession._jvm
-    udf = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.PYTHON_UDF()
+    udf = java_class(f"{CATALYST}.trees.TreePattern").PYTHON_UDF()
     return bool(_analyzed(frame).containsPattern(udf))
 
 
@@ -81,26 +81,21 @@ def carried(frame: DataFrame, sources: list[Source]) -> DataFrame | None:
     that; a user's function would fail, and with it the job.
     """
     session = frame.sparkSession
-    chain = _Chain(session, sources)
+    chain = _Chain(sources)
     if any(source.cause for source in sources) and _calls_python(frame):
         return None
     try:
         plan = chain.rebuilt(_analyzed(frame))
     except _Lost:
         return None
-    jvm: Any = session._jvm
-    rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan)
+    rows = java_class(f"{CLASSIC}.Dataset").ofRows(session._jsparkSession, plan)
     return DataFrame(rows, session)
 
 
 class _Chain:
     """Builds a plan again from its top down to the inputs."""
 
-    def __init__(self, session: SparkSession, sources: list[Source]) -> None:
-        jvm: Any = session._jvm
-        self._logical = jvm.org.apache.spark.sql.catalyst.plans.logical
-        self._expressions = jvm.org.apache.spark.sql.catalyst.expressions
-        self._sequence = jvm.org.apache.spark.api.python.PythonUtils.toSeq
+    def __init__(self, sources: list[Source]) -> None:
         self._bases = [_analyzed(source.base) for source in sources]
         self._used: set[int] = set()
 
@@ -109,8 +104,8 @@ class _Chain:
         name = _name(node)
         if name == "Union":
             children = [self.rebuilt(child) for child in _children(node)]
-            return self._logical.Union(
-                self._sequence(children), node.byName(), node.allowMissingCol()
+            return _logical("Union")(
+                java_class("PythonUtils").toSeq(children), node.byName(), node.allowMissingCol()
             )
         if (base := self._base_below(node, name)) is not None:
             return base
@@ -119,11 +114,13 @@ class _Chain:
         if name == "Project":
             below = self.rebuilt(node.child())
             origin, bad = _attributes(below)
-            return self._logical.Project(node.projectList().appended(origin).appended(bad), below)
+            return _logical("Project")(node.projectList().appended(origin).appended(bad), below)
         if name == "Filter":
             below = self.rebuilt(node.child())
-            passes = self._expressions.Or(_attributes(below)[1], node.condition())
-            return self._logical.Filter(passes, below)
+            passes = java_class(f"{CATALYST}.expressions.Or")(
+                _attributes(below)[1], node.condition()
+            )
+            return _logical("Filter")(passes, below)
         raise _Lost
 
     def _base_below(self, node: Any, name: str) -> Any:
@@ -140,6 +137,10 @@ class _Chain:
                 self._used.add(index)
                 return base
         return None
+
+
+def _logical(name: str) -> Any:
+    return java_class(f"{CATALYST}.plans.logical.{name}")
 
 
 def _below(node: Any, *names: str) -> Any:

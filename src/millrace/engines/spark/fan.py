@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
+from millrace.engines.spark.java import CATALYST, CLASSIC, java_class, scala_object
 from millrace.engines.spark.sink import FIRST, INDEX, KEY, OUT, VALUE
 from millrace.engines.spark.source import BAD, ORIGIN
 from millrace.errors import BrokenInvariant
@@ -37,10 +38,9 @@ def fanned(parts: Sequence[DataFrame], base: DataFrame) -> DataFrame:
 
 def _choice(part: DataFrame, place: int, base: DataFrame) -> Column:
     """What a record gives for one output: a struct, or null if it does not pass."""
-    jvm: Any = part.sparkSession._jvm
-    rules = getattr(jvm.org.apache.spark.sql.catalyst.optimizer, "CollapseProject$")
-    collapse = getattr(rules, "MODULE$")  # the Scala object that knows how to put aliases in
-    column = jvm.org.apache.spark.sql.classic.ExpressionUtils.column
+    # It knows how to put aliases in.
+    collapse = scala_object(f"{CATALYST}.optimizer.CollapseProject")
+    column = java_class(f"{CLASSIC}.ExpressionUtils").column
     node = part._jdf.queryExecution().analyzed()
     bottom = base._jdf.queryExecution().analyzed()
     wanted = [node.output().apply(index) for index in range(2)]  # key and value come first

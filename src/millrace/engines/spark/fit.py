@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from millrace.engines.spark.formats import Schema, ddl
+from millrace.engines.spark.java import CATALYST, java_class
 from millrace.errors import OperationFailed, nearest
 from millrace.model.stream import Format, Stream
 
@@ -50,10 +51,9 @@ def _missing(name: str, made: dict[str, str]) -> str:
 
 
 def _misfits(frame: DataFrame, schema: Schema) -> list[str]:
-    jvm: Any = frame.sparkSession._jvm
     wanted = cast("StructType", StructType.fromDDL(ddl(schema)))
-    read = jvm.org.apache.spark.sql.types.DataType.fromJson
-    can_hold = jvm.org.apache.spark.sql.catalyst.expressions.Cast.canUpCast
+    read = java_class("org.apache.spark.sql.types.DataType").fromJson
+    can_hold = java_class(f"{CATALYST}.expressions.Cast").canUpCast
     found = {field.name: field.dataType for field in frame.schema.fields}
     problems = []
     for field in wanted.fields:

@@ -18,6 +18,7 @@ from typing import Any
 
 from millrace.engines.spark import lease
 from millrace.engines.spark.channel import Channel, Message
+from millrace.engines.spark.java import remember_classes
 from millrace.engines.spark.jobs import Jobs, failure_document
 from millrace.engines.spark.order import read_order
 from millrace.engines.spark.session import DriverSettings, start_session
@@ -110,6 +111,7 @@ def main() -> None:
     except OperationFailed as failure:
         channel.send({"event": "failed", **failure_document(failure)})
         sys.exit(1)
+    remember_classes()
     jobs = Jobs(session, driver, channel.send)
     channel.send(
         {

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from threading import Event, Lock
 from typing import Any, ClassVar, cast
 
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
@@ -18,6 +17,7 @@ from millrace.engines.spark.checkpoint import committed
 from millrace.engines.spark.compile import Compiled, compiled
 from millrace.engines.spark.errors import run_failure
 from millrace.engines.spark.formats import Schema
+from millrace.engines.spark.java import java_class
 from millrace.engines.spark.mode import Choice, QueryFacts, choose, likely_batches
 from millrace.engines.spark.order import same_order
 from millrace.engines.spark.query import DRAIN_SECONDS, Query, one_broker, start_query, wait_for
@@ -257,8 +257,7 @@ class _Listener:
 
         That is hundreds of calls at each batch boundary, while records wait for the processor.
         """
-        jvm: Any = SparkContext._jvm
-        return jvm.PythonStreamingQueryListenerWrapper(_Heard(self))
+        return java_class("PythonStreamingQueryListenerWrapper")(_Heard(self))
 
     def progressed(self, document: str) -> None:
         """Pass a batch on."""

@@ -7,9 +7,9 @@ boundary is little.
 
 from __future__ import annotations
 
-from typing import Any
-
 from pyspark.sql import DataFrame
+
+from millrace.engines.spark.java import CATALYST, CLASSIC, java_class, scala_object
 
 
 def shortened(rows: DataFrame) -> DataFrame:
@@ -18,11 +18,9 @@ def shortened(rows: DataFrame) -> DataFrame:
     A plan that asks for the time is left alone: the optimizer puts in the time of now.
     """
     session = rows.sparkSession
-    jvm: Any = session._jvm
     plan = rows._jdf.queryExecution().analyzed()
-    patterns = getattr(jvm.org.apache.spark.sql.catalyst.trees, "TreePattern$")
-    if plan.containsPattern(getattr(patterns, "MODULE$").CURRENT_LIKE()):
+    if plan.containsPattern(scala_object(f"{CATALYST}.trees.TreePattern").CURRENT_LIKE()):
         return rows
     own = session._jsparkSession
     short = own.sessionState().optimizer().execute(plan)
-    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(own, short), session)
+    return DataFrame(java_class(f"{CLASSIC}.Dataset").ofRows(own, short), session)
