@@ -36,6 +36,7 @@ HEAVY = (
     "tests/cli/test_run.py",
     "tests/engines/spark/test_cluster.py",
     "tests/engines/spark/test_java_extra.py",
+    "tests/engines/spark/test_jobs_drains.py",
     "tests/engines/spark/test_jobs_limits.py",
     "tests/engines/spark/test_jobs_results.py",
     "tests/engines/spark/test_jobs_running.py",

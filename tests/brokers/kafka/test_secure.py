@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -197,6 +200,33 @@ def test_a_user_without_rights_is_told_whom_to_ask(
         assert "reader" in caught.value.message
         assert "ask its owner" in caught.value.hint
         assert not caught.value.transient
+
+
+def test_commands_tell_a_user_without_rights_whom_to_ask(
+    settings: Callable[..., dict[str, str]], tmp_path: Path
+) -> None:
+    given: dict[str, object] = {**settings(sasl__username="reader")}
+    broker = {"kind": "kafka", "address": given.pop("bootstrap.servers"), "options": given}
+    given["sasl.password"] = {"secret": "env:READERS"}
+    file = tmp_path / "pipeline.yaml"
+    text = {
+        "pipeline": "guarded",
+        "sites": {"here": {"broker": broker}},
+        "streams": {STREAM.name: {"format": "raw"}, "out": {"format": "raw"}},
+        "jobs": {"copy": {"from": STREAM.name, "to": "out", "sql": "SELECT * FROM guarded"}},
+    }
+    file.write_text(json.dumps(text), "utf-8")
+    for command in (["run"], ["tail", STREAM.name, "--file"], ["send", STREAM.name, "--file"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "millrace.cli", *command, str(file), "--home", str(tmp_path)],
+            input=b"x\n", capture_output=True, timeout=120, check=False,
+            env={**os.environ, "READERS": "r"},
+        )  # fmt: skip
+        told = done.stderr.decode()
+        assert done.returncode == 1, told
+        assert "lets reader not use" in told
+        assert "ask its owner" in told
+        assert "Traceback" not in told
 
 
 def test_managed_with_wrong_credentials_of_its_client_ends(

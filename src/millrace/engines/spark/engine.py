@@ -61,6 +61,8 @@ class SparkEngine:
         self._answers: dict[int, Future[Message]] = {}
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
+        #: Many may find the driver gone at once; one starts it again.
+        self._launching = threading.Lock()
         self._jobs: dict[str, JobStatus] = {}
         self.page = ""
         self.generation = 0
@@ -85,8 +87,11 @@ class SparkEngine:
 
         What is left of a predecessor is ended first, and proven gone.
         """
-        if self.alive:
-            return
+        with self._launching:
+            if not self.alive:
+                self._launch()
+
+    def _launch(self) -> None:
         if self._channel is not None:
             self._channel.close()
         self.place.mkdir(parents=True, exist_ok=True)

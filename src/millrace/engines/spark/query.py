@@ -60,6 +60,8 @@ class Query:
     gate: Gate
     #: How many rows a predecessor had already written, by pair of partitions.
     resumed: int = 0
+    #: Whether batches pass the gate, and so are written wholly or not at all.
+    gated: bool = False
 
     @property
     def failure(self) -> str:
@@ -75,7 +77,7 @@ class Query:
         what a drain wrote whose rows know their origins; it has no gate, which costs time.
         """
         self.gate.closed.set()
-        if self.mode is not Mode.REAL_TIME:
+        if self.gated:
             until = time.monotonic() + STOP_SECONDS
             while self.stream.isActive and self.stream.status["isTriggerActive"]:
                 if time.monotonic() > until:
@@ -108,7 +110,7 @@ def start_query(session: SparkSession, compiled: Compiled, mode: Mode) -> Query:
     rows, there = finished(session, compiled, before)
     if mode is Mode.REAL_TIME and not compiled.operators.stateful:
         rows = shortened(rows)
-    gate = Gate()
+    gate, gated = Gate(), False
     writer = rows.writeStream.queryName(order.job.name).option(
         "checkpointLocation", str(checkpoint)
     )
@@ -123,10 +125,11 @@ def start_query(session: SparkSession, compiled: Compiled, mode: Mode) -> Query:
         if mode is Mode.DRAIN and compiled.carries:
             writer = writer.format("kafka").options(**options)
         else:
+            gated = True
             writer = writer.foreachBatch(lambda batch, _: gate.write(batch, options))
         writer = writer.outputMode("update" if _updates(compiled) else "append")
         query = _triggered(writer, compiled, mode)
-    return Query(compiled, mode, ledger, query, gate, there)
+    return Query(compiled, mode, ledger, query, gate, there, gated)
 
 
 def _updates(compiled: Compiled) -> bool:
