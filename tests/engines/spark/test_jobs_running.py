@@ -8,11 +8,13 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from millrace.engines.spark import lease
+from millrace.engines.spark.engine import SparkEngine
 from millrace.errors import OperationFailed
+from millrace.machine import Java
 from millrace.measure.hops import shares
 from millrace.model.job import Mode
 from millrace.ports import Fates, JobState, Record
@@ -253,21 +255,25 @@ def test_headers_tell_origin_and_times(lab: Lab) -> None:
         assert all(item.p50 >= 0 for item in found)
 
 
-def test_a_place_has_one_writer(lab: Lab) -> None:
-    """Another process can't have a place while a driver works there."""
+def test_a_place_has_one_writer(lab: Lab, java: Java, connector: Path) -> None:
     text = f"""
     streams: {{raw: {{{CARS}}}, out: {{}}}}
     jobs: {{only: {{from: raw, to: out, sql: "SELECT car FROM raw"}}}}
     """
-    with lab.case(text) as case:
-        case.start()
-        place = case.order("only").place
-        with pytest.raises(OperationFailed) as caught:
-            lease.claim(place)
-        assert (caught.value.code, caught.value.transient) == ("leased", True)
-        assert str(lab.engine.pid) in caught.value.message
-        case.send("raw", [json_record(car="c")])
-        assert len(case.read("out", 1)) == 1
+    other = SparkEngine(lab.place / "other", java, [connector])
+    other.launch()
+    try:
+        with lab.case(text) as case:
+            case.start()
+            with pytest.raises(OperationFailed) as caught:
+                other.start(case.order("only"))
+            assert (caught.value.code, caught.value.transient) == ("leased", True)
+            assert str(lab.engine.pid) in caught.value.message
+            assert other.status()["only"].state is JobState.FAILED
+            case.send("raw", [json_record(car="c")])
+            assert len(case.read("out", 1)) == 1
+    finally:
+        other.close()
 
 
 @contextmanager
@@ -306,7 +312,7 @@ def test_planned_stops_lose_nothing_and_repeat_nothing(lab: Lab) -> None:
     """
     with lab.case(text, code=code) as case:
         with trickle(case, "raw") as sent:
-            for boundary in (False, True):
+            for boundary in (False, True, False):
                 case.start()
                 flows(case, len(sent) + 20)
                 if boundary:

@@ -16,15 +16,15 @@ CLASSIC = "org.apache.spark.sql.classic"
 _PYSPARK = (
     "functions",
     "org.apache.spark.sql.functions",
-    "org.apache.spark.sql.classic.SparkSession",
-    "org.apache.spark.sql.classic.SparkSession$",
+    f"{CLASSIC}.SparkSession",
+    f"{CLASSIC}.SparkSession$",
     "org.apache.spark.sql.streaming.Trigger",
     "PythonUtils",
 )
 
 
 def java_class(name: str) -> Any:
-    """Return a class by its whole name; a Scala object's ends with $."""
+    """Return a class by its whole name, or by the short one that PySpark imports it under."""
     jvm: Any = SparkContext._jvm
     known = vars(jvm)
     if name not in known:
