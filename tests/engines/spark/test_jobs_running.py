@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +19,16 @@ from millrace.machine import Java
 from millrace.measure.hops import shares
 from millrace.model.job import Mode
 from millrace.ports import Fates, JobState, Record
-from tests.engines.spark.lab import Case, Lab, balanced, json_record, multiset, objects, wait_until
+from tests.engines.spark.lab import (
+    LIMIT,
+    Case,
+    Lab,
+    balanced,
+    json_record,
+    multiset,
+    objects,
+    wait_until,
+)
 
 pytestmark = [pytest.mark.xdist_group("spark-running"), pytest.mark.timeout(300)]
 CARS = "schema: {car: string, speed: double, at: timestamp}"
@@ -297,7 +307,7 @@ def trickle(case: Case, stream: str, pause: float = 0.01) -> Iterator[list[int]]
 
 
 def test_planned_stops_lose_nothing_and_repeat_nothing(lab: Lab) -> None:
-    """Stopped and started under a trickle, once before the first boundary and once after it."""
+    """Stopped and started under a trickle: in a boundary, after the next one, and before one."""
     text = """
     defaults: {streams: {partitions: 2}, jobs: {checkpoint: 5 s}}
     streams: {raw: {schema: {id: int}}, fast: {}, even: {}, odd: {}, batch: {}}
@@ -312,16 +322,31 @@ def test_planned_stops_lose_nothing_and_repeat_nothing(lab: Lab) -> None:
     """
     with lab.case(text, code=code) as case:
         with trickle(case, "raw") as sent:
-            for boundary in (False, True, False):
+            for at in (in_boundary, after_boundary, None):
                 case.start()
                 flows(case, len(sent) + 20)
-                if boundary:
-                    case.progress("fast", 1)
+                if at is not None:
+                    at(case, "fast")
                 case.stop()
                 assert lab.engine.status()["fast"].state is JobState.STOPPED
         case.start()
         flows(case, len(sent))
         check_once(case, len(sent))
+
+
+def after_boundary(case: Case, job: str) -> None:
+    case.progress(job, case.engine.status()[job].progress.fates.read + 1)
+
+
+def in_boundary(case: Case, job: str) -> None:
+    """Stop a job while Spark commits a batch, and has not yet told of it."""
+    offsets = case.order(job).place / "checkpoint" / "offsets"
+    before = set(offsets.iterdir())
+    until = time.monotonic() + LIMIT
+    while not {path for path in offsets.iterdir() if path.name.isdigit()} - before:
+        assert time.monotonic() < until, "no boundary"
+        time.sleep(0.001)
+    case.engine.stop(job)
 
 
 def flows(case: Case, least: int) -> None:
