@@ -83,12 +83,14 @@ def source_of(
 ) -> Source:
     """Return an input with its columns taken from the records of Kafka.
 
-    The payload travels along only where a dead letter may need it.
+    The payload travels along only where a dead letter may need it. The count keeps the parsing and
+    the job's filters apart: Spark would move these below it, and parse what passes once more.
     """
     decoding = decoded(stream, schema, "value", _RECORD)
     parsed = records
     if decoding.record:
         parsed = records.selectExpr("*", f"{decoding.record} AS {_RECORD}")
+        parsed = parsed.observe(f"parsed:{stream.name}", F.expr("count(1) AS records"))
     base = parsed.selectExpr(
         *(f"{column} AS {quoted(name)}" for name, column in decoding.columns.items()),
         f"{_origin(stream, letters=letters)} AS {ORIGIN}",
