@@ -25,6 +25,12 @@ FLOW = HEAD + "streams: {a: {}, b: {}}\n"
         (FLOW + "jobs: {j: {from: [a, b], generator: g}}", "no-output", "4:8", "to: STREAM"),
         (FLOW + "jobs: {j: {from: [a, a], to: b, sql: x}}", "port-twice", "4:22", "as:"),
         (
+            FLOW + 'jobs: {j: {from: [a, {stream: a, as: c}], to: b, map: "x:y"}}',
+            "stream-twice",
+            "4:18",
+            "once",
+        ),
+        (
             FLOW + "jobs: {j: {from: a, to: b, jar: x, engine: flink}}",
             "no-engine",
             "4:8",

@@ -149,6 +149,14 @@ def _ports(job: Job, item: Item, problems: Problems) -> None:
                     hint="remove one, or give it another name with `as:`",
                 )
             seen.add(name)
+    aliases = {port.alias or port.stream for port in job.inputs}
+    if job.kind == "map" and len(aliases) == len(job.inputs) > len(set(job.reads)):
+        problems.error(
+            "stream-twice",
+            f"job {job.name!r} reads a stream twice, and gives each of its records to one function",
+            item.locate("from"),
+            hint="read it once, and let the function return what both would",
+        )
     constraints = job.generator.constraints if job.generator is not None else None
     for stream in constraints or {}:
         if stream not in job.writes:

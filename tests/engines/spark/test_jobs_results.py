@@ -30,6 +30,7 @@ ALL_KINDS = f"""
           more: {{{CARS}}}
           sql: {{{CARS}, key: car}}
           union: {{{CARS}}}
+          again: {{{CARS}}}
           frame: {{schema: {{car: string, twice: double}}}}
           fast: {{}}
           slow: {{}}
@@ -43,6 +44,8 @@ ALL_KINDS = f"""
           sql: {{from: raw, to: sql, sql: "SELECT car, speed FROM raw WHERE speed > 30"}}
           union: {{from: [raw, {{stream: more, as: m}}], to: union,
                    sql: "SELECT * FROM raw WHERE speed < 5 UNION ALL SELECT * FROM m"}}
+          again: {{from: [raw, {{stream: raw, as: r}}], to: again,
+                   sql: "SELECT * FROM raw WHERE speed < 5 UNION ALL SELECT * FROM r"}}
           frame: {{from: raw, to: frame, python: "code:doubled"}}
           dict: {{from: raw, to: [fast, {{stream: slow, as: lame}}], python: "code:split"}}
           tuple: {{from: raw, to: [first, second], python: "code:pair"}}
@@ -99,6 +102,7 @@ def check_frames(case: Case) -> None:
     assert all(record.key == json.loads(record.value or b"")["car"].encode() for record in sql)
     more = [(car, speed + 1000) for car, speed in SPEEDS]
     assert objects(case.read("union")) == rows([item for item in SPEEDS if item[1] < 5] + more)
+    assert objects(case.read("again")) == rows([item for item in SPEEDS if item[1] < 5] + SPEEDS)
     twice = sorted(item["twice"] for item in objects(case.read("frame")))
     assert twice == [2 * speed for _, speed in SPEEDS]
     assert objects(case.read("fast")) == rows([item for item in SPEEDS if item[1] >= 20])
@@ -110,6 +114,7 @@ def check_frames(case: Case) -> None:
     assert (fates.used, fates.filtered, fates.written) == (29, 31, {"sql": 29})
     assert case.fates("dict", 60).written == {"fast": 40, "slow": 20}
     assert case.fates("union", 120).used == 65
+    assert case.fates("again", 120).written == {"again": 65}
     assert all(balanced(case.fates(job, 60)) for job in case.pipeline.jobs)
 
 

@@ -122,7 +122,9 @@ def _framed(
     frames = results(session, order, sources)
     schemas = {name: check_fit(frame, target.outputs[name]) for name, frame in frames.items()}
     made = operators(list(frames.values()))
-    whole = {name: carried(frame, list(sources)) for name, frame in frames.items()}
+    # Rows of a stream that is read twice have origins that say too little of what is written.
+    once = len({source.stream.name for source in sources}) == len(sources)
+    whole = {n: carried(frame, list(sources)) if once else None for n, frame in frames.items()}
     complete = {name: frame for name, frame in whole.items() if frame is not None}
     letters = bool(target.letters) and any(_may_be_malformed(s.stream) for s in sources)
     if len(complete) == len(frames) and (len(frames) == 1 or len(sources) == 1):

@@ -21,6 +21,9 @@ SAMPLED = 128
 #: Default limit of a micro-batch, so that a planned stop does not wait for a day's backlog.
 MOST_PER_BATCH = 1_000_000
 _RECORD = "__millrace_record"
+#: Spark would move a job's filter below the parsing, and parse what passes once more. It moves
+#: nothing below an expression that is not the same in every task, as the number of a task is.
+_ONCE = "if(spark_partition_id() >= 0, {}, NULL)"
 #: Settings of Spark's Kafka source that a job may give in its options.
 #: Not minPartitions: a partition of the topic must be read by one task for `resume` to be right.
 READER = frozenset({"failOnDataLoss", "maxOffsetsPerTrigger"})
@@ -45,7 +48,7 @@ class Source:
         The counts are for queries that lose the origin; `carry` takes this apart again.
         """
         counts = (F.expr("count(1) AS read"), F.expr(f"count_if({BAD}) AS malformed"))
-        seen = self.base.observe(f"in:{self.stream.name}", *counts)
+        seen = self.base.observe(f"in:{_name(self.input)}", *counts)
         good = seen.where(f"NOT {BAD}") if self.cause else seen
         return good.selectExpr(*map(quoted, self.schema))
 
@@ -83,20 +86,23 @@ def source_of(
 ) -> Source:
     """Return an input with its columns taken from the records of Kafka.
 
-    The payload travels along only where a dead letter may need it. The count keeps the parsing and
-    the job's filters apart: Spark would move these below it, and parse what passes once more.
+    The payload travels along only where a dead letter may need it.
     """
     decoding = decoded(stream, schema, "value", _RECORD)
     parsed = records
     if decoding.record:
-        parsed = records.selectExpr("*", f"{decoding.record} AS {_RECORD}")
-        parsed = parsed.observe(f"parsed:{stream.name}", F.expr("count(1) AS records"))
+        parsed = records.selectExpr("*", f"{_ONCE.format(decoding.record)} AS {_RECORD}")
     base = parsed.selectExpr(
         *(f"{column} AS {quoted(name)}" for name, column in decoding.columns.items()),
         f"{_origin(stream, letters=letters)} AS {ORIGIN}",
         f"{decoding.malformed} AS {BAD}",
     )
     return Source(input_, stream, schema, records, base, decoding.cause)
+
+
+def _name(input_: Input) -> str:
+    """What an input is called in the counts of a query, which may read a stream twice."""
+    return input_.alias or input_.stream
 
 
 def _origin(stream: Stream, *, letters: bool) -> str:
