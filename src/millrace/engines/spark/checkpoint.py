@@ -36,11 +36,6 @@ def committed(checkpoint: Path) -> Committed:
     return Committed(batch, _milliseconds(commit), positions, _initial(checkpoint))
 
 
-def begun(checkpoint: Path) -> int:
-    """Return the last batch whose positions are written down, committed or not; -1: none."""
-    return max(_batches(checkpoint / "offsets"), default=-1)
-
-
 def make_folders(checkpoint: Path, sources: int) -> None:
     """Make the folders that Spark would make, for which it starts a process each."""
     folders = ["offsets", "commits", *(f"sources/{number}" for number in range(sources))]

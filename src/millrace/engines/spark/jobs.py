@@ -165,6 +165,8 @@ class Jobs:
             document = _document(progress)
             if int(document["batchId"]) <= done:
                 query.ledger.add(document, time.time())
+        if (left := query.unreported()) is not None:
+            query.ledger.add(left, time.time())
 
     def describe(self, name: str) -> dict[str, Any]:
         """Return what is known of a job, Spark's own plan of it included."""

@@ -32,10 +32,7 @@ class Ledger:
         """Take note of what was committed while nobody could count it."""
         with self._lock:
             positions = self._by_stream(committed.positions)
-            seen = self.progress.positions
-            if self.progress.batch < 0:
-                seen = self._by_stream(committed.first)
-            unseen = _distance(seen, positions)
+            unseen = self.distance(committed)
             if committed.batch > self.progress.batch and unseen > 0:
                 fates = self.progress.fates
                 fates = replace(
@@ -45,6 +42,13 @@ class Ledger:
                     self.progress, batch=committed.batch, positions=positions, fates=fates
                 )
                 self._write()
+
+    def distance(self, committed: Committed) -> int:
+        """Return how many records were committed beyond those that are counted."""
+        seen = self.progress.positions
+        if self.progress.batch < 0:
+            seen = self._by_stream(committed.first)
+        return _distance(seen, self._by_stream(committed.positions))
 
     def add(self, event: dict[str, Any], now: float) -> Progress:
         """Add a batch that Spark committed; one that was added already changes nothing."""

@@ -12,11 +12,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from pyspark.sql.streaming.query import StreamingQuery
 
-from millrace.engines.spark.checkpoint import Committed, begun, committed, make_folders, tidy
+from millrace.engines.spark.checkpoint import Committed, committed, make_folders, tidy
 from millrace.engines.spark.compile import Compiled
 from millrace.engines.spark.fate import DROPPED, MALFORMED, USED
 from millrace.engines.spark.formats import text
 from millrace.engines.spark.ledger import Ledger
+from millrace.engines.spark.observed import observed_in
 from millrace.engines.spark.planned import shortened
 from millrace.engines.spark.resume import tail_of, unwritten
 from millrace.engines.spark.sink import FATE, FIRST, ROW, STREAM
@@ -26,8 +27,6 @@ from millrace.model.stream import Stream
 
 #: How long a planned stop waits for a batch that is being written.
 STOP_SECONDS = 7.0
-#: How long it waits for the report of a batch that is being committed.
-REPORT_SECONDS = 2.0
 DRAIN_SECONDS = 600.0
 #: Writers keep a record until the broker took it: one that gave up could leave a gap.
 _PRODUCER = {"delivery.timeout.ms": "2147483647", "linger.ms": "0", "acks": "all"}
@@ -75,30 +74,33 @@ class Query:
         """Stop so that nothing is lost and nothing is written twice.
 
         A micro-batch that is being written is waited for; the next is not written. A real-time
-        query is cancelled, though not in the middle of a boundary: what it wrote since its last
-        one is found again by `resume`. So is what a drain wrote whose rows know their origins; it
-        has no gate, which costs time.
+        query is cancelled: what it wrote since its last boundary is found again by `resume`. So is
+        what a drain wrote whose rows know their origins; it has no gate, which costs time.
         """
         self.gate.closed.set()
-        busy = self._writes if self.gated else self._commits
-        until = time.monotonic() + (STOP_SECONDS if self.gated else REPORT_SECONDS)
-        while self.stream.isActive and busy() and time.monotonic() < until:
-            time.sleep(0.02)
+        if self.gated:
+            until = time.monotonic() + STOP_SECONDS
+            while self.stream.isActive and self.stream.status["isTriggerActive"]:
+                if time.monotonic() > until:
+                    break
+                time.sleep(0.02)
         self.stream.stop()
 
-    def _writes(self) -> bool:
-        return bool(self.stream.status["isTriggerActive"])
+    def unreported(self) -> dict[str, Any] | None:
+        """Return the report of a batch that was committed and never told; after the stop only.
 
-    def _commits(self) -> bool:
-        """Whether a batch is being committed: stopped now, its counts would never be told.
-
-        A real-time batch writes its positions at its end; any other one at its beginning.
+        Spark makes it after the commit, which a stop may not leave it time for.
         """
-        checkpoint = self.compiled.order.place / "checkpoint"
-        last = begun(checkpoint)
-        if self.mode is not Mode.REAL_TIME:
-            last = committed(checkpoint).batch
-        return last > self.ledger.progress.batch
+        done = committed(self.compiled.order.place / "checkpoint")
+        known = self.ledger.progress
+        if done.batch <= known.batch:
+            return None
+        observed = observed_in(self.stream, done.batch)
+        if observed is None:
+            return None
+        rows = self.ledger.distance(done)
+        source = {"endOffset": done.positions, "numInputRows": rows}
+        return {"batchId": done.batch, "sources": [source], "observedMetrics": observed}
 
     def drained(self, ends: Mapping[str, Mapping[int, int]]) -> bool:
         """Whether all input up to these ends is committed."""
