@@ -47,6 +47,7 @@ _NO_ANSWER = frozenset(
         KafkaError._TIMED_OUT,
         KafkaError._MSG_TIMED_OUT,
         KafkaError._RESOLVE,
+        KafkaError._DESTROY_BROKER,  # a broker that came back is another one to the client
     }
 )
 _CREDENTIALS = (
