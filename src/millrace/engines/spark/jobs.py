@@ -149,6 +149,7 @@ class Jobs:
             )
             return
         query.stop()
+        self._settle(query)
         session = job_session(self._session, query.compiled.order.job, READER)
         again = compiled(session, query.compiled.order, {}, batches=True)
         last = start_query(session, again, Mode.DRAIN)
