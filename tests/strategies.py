@@ -41,6 +41,7 @@ from millrace.model.shape import (
     Whole,
     record_of,
 )
+from millrace.spec.check_outside import TIMED
 
 names = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,8}", fullmatch=True)
 #: Anything that YAML can carry; texts that look like numbers, words and expressions among them.
@@ -138,7 +139,7 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
 }
 #: Fields that must fit the rest of a job, so the strategy sets them itself or leaves them out.
 JOB_FIXED = frozenset(
-    {"site", "engine", "group", "inputs", "outputs", *Job.KINDS, "window", "mode", "pin"}
+    {"site", "engine", "group", "inputs", "outputs", *Job.KINDS, "window", "mode", "pin", "every"}
 )
 
 
@@ -179,6 +180,9 @@ def jobs_over(
     outputs = draw(st.lists(st.sampled_from(streams[cut:]), max_size=2, unique=True))
     job: Job = draw(of_record(record_of(Job), JOB_FIXED))
     kind = draw(st.sampled_from(sorted(KINDS)))
+    every = None
+    if kind in TIMED and outputs and draw(st.integers(0, 5)) == 0:
+        inputs, every = [], draw(QUANTITIES[Duration])
     return dataclasses.replace(
         job,
         name=name,
@@ -186,6 +190,7 @@ def jobs_over(
         inputs=tuple(Input(stream=stream) for stream in inputs),
         outputs=tuple(Output(stream=stream) for stream in outputs),
         pin=(index,) if draw(st.booleans()) else (),
+        every=every,
         **{kind: draw(KINDS[kind])},
     )
 
@@ -194,7 +199,7 @@ def jobs_over(
 def streams_at(draw: Callable[[Any], Any], sites: list[str], name: str) -> Stream:
     """Return a stream at a site's broker."""
     stream: Stream = draw(
-        of_record(record_of(Stream), frozenset({"transport", "transient", "topic"}))
+        of_record(record_of(Stream), frozenset({"transport", "transient", "topic", "promise"}))
     )
     site = draw(st.sampled_from(sites))
     return dataclasses.replace(stream, name=name, site=site, transport=Transport.KAFKA)

@@ -12,6 +12,7 @@ from millrace.model.job import (
     PortBuffers,
     Start,
 )
+from millrace.model.outside import Read, Write
 from millrace.model.pilot import FrameworkKind, Pilot
 from millrace.model.pipeline import Pipeline
 from millrace.model.policy import Checkpoint, End, Failover, OnError, Overload
@@ -66,6 +67,7 @@ __all__ = [
     "Producers",
     "Promise",
     "Rate",
+    "Read",
     "Records",
     "Secret",
     "Site",
@@ -76,5 +78,6 @@ __all__ = [
     "Transport",
     "Variant",
     "Window",
+    "Write",
     "setting",
 ]

@@ -9,6 +9,7 @@ from typing import ClassVar, Final, Literal
 
 from millrace.errors import Location
 from millrace.model.impact import Impact, setting
+from millrace.model.outside import Read, Write
 from millrace.model.policy import (
     Checkpoint,
     End,
@@ -82,6 +83,22 @@ class Input:
     start: Start = setting(
         "where to begin without a position", change=Impact.IGNORE, default=Start.EARLIEST
     )
+    by: str | None = setting(
+        "the timestamp column that holds its records' time, for joins and `unique`", default=None
+    )
+    lateness: Duration | None = setting(
+        "how long its late records are waited for, in joins", default=None
+    )
+    unique: tuple[str, ...] = setting(
+        "columns of which each value comes once; records that repeat one are left out", default=()
+    )
+    within: Duration | None = setting(
+        "how long a `unique` value is remembered, in the records' own time", default=None
+    )
+    table: bool = setting(
+        "read as a table: the last record of each key, as they are when a batch begins",
+        default=False,
+    )
     consumes: Count | None = setting(
         "records taken per firing, for the balance check", change=Impact.IGNORE, default=None
     )
@@ -128,7 +145,10 @@ class Job:
         "sql",
         "python",
         "map",
+        "aggregate",
         "state",
+        "read",
+        "write",
         "jar",
         "process",
         "generator",
@@ -167,7 +187,15 @@ class Job:
         default=None,
         example="traffic:clean",
     )
+    aggregate: Mapping[str, str] | None = setting(
+        "the columns of each window's result: count(*), or count, sum, mean, min or max of "
+        "something; the engine's own windows take all of its aggregates",
+        default=None,
+        example="{cars: count(*), mean: mean(speed)}",
+    )
     state: KeyedState | None = setting("code with state per key", default=None)
+    read: Read | None = setting("a source beside brokers", default=None)
+    write: Write | None = setting("a sink beside brokers", default=None)
     jar: Jar | None = setting("a program for the engine's virtual machine", default=None)
     process: Process | None = setting("a program of its own", change=Impact.RESTART, default=None)
     generator: Generator | None = setting(
@@ -187,7 +215,9 @@ class Job:
         default=None,
     )
     every: Duration | None = setting(
-        "fires by time instead of by input", change=Impact.RESTART, default=None
+        "fires by time instead of by input: each time its code gets a record of `tick` and `at`",
+        change=Impact.RESTART,
+        default=None,
     )
     replicas: Count = setting("how many work side by side", change=Impact.RESCALE, default=1)
     order: Order = setting("what order outputs keep", change=Impact.RESTART, default=Order.KEY)
@@ -232,6 +262,52 @@ class Job:
         "settings by the engine's own names", change=Impact.RESTART, default=None
     )
 
+    #: The jobs that are one query under this one's name, in the direction of the data; no file
+    #: says so, the planner does. Inputs and outputs are then those of the query.
+    members: tuple[Job, ...] = field(default=(), repr=False)
+
+    @property
+    def exact(self) -> bool:
+        """Return whether it must be known exactly which records its windows hold."""
+        if self.window is None or (self.aggregate is None and self.map is None):
+            return False
+        asked = self.map is not None or self.window.late is not None
+        return asked or self.window.kind != "timestamp"
+
+    @property
+    def windows(self) -> str:
+        """Return whose windows it has, in words; empty without one."""
+        if self.window is None:
+            return ""
+        return "Millrace's own, exact" if self.exact else "the engine's own, fast"
+
+    @property
+    def ticks(self) -> bool:
+        """Return whether its windows may close though no record comes."""
+        window = self.window
+        return self.exact and window is not None and window.ticks
+
+    @property
+    def keeps_state(self) -> bool:
+        """Return whether Millrace itself keeps state for it, and not only its engine."""
+        return self.exact or self.state is not None
+
+    @property
+    def outside(self) -> bool:
+        """Return whether it reads or writes something that is on no broker, its clock included."""
+        return self.read is not None or self.write is not None or self.every is not None
+
+    def time_of(self, port: Input) -> str | None:
+        """Return the column of the own time of an input's records, if the job goes by one."""
+        if self.window is not None and self.window.kind == "timestamp":
+            return self.window.by
+        return port.by or (self.state.by if self.state is not None else None)
+
+    @property
+    def remembers(self) -> bool:
+        """Return whether the file says that its engine keeps records or sums of them."""
+        return self.window is not None or any(port.by is not None for port in self.inputs)
+
     @property
     def kind(self) -> str:
         """Return which of KINDS the job is; `none` where a file forgot to say."""
@@ -248,6 +324,11 @@ class Job:
         return tuple(port.stream for port in self.inputs)
 
     @property
+    def follows(self) -> tuple[str, ...]:
+        """Return the names of the streams whose records it works on one by one: not its tables."""
+        return tuple(port.stream for port in self.inputs if not port.table)
+
+    @property
     def writes(self) -> tuple[str, ...]:
         """Return the names of the streams it writes."""
         return tuple(port.stream for port in self.outputs)
@@ -257,7 +338,10 @@ ENGINE_OF: Final[Mapping[str, EngineKind | None]] = {
     "sql": EngineKind.SPARK,
     "python": EngineKind.SPARK,
     "map": EngineKind.SPARK,
+    "aggregate": EngineKind.SPARK,
     "state": EngineKind.SPARK,
+    "read": EngineKind.SPARK,
+    "write": EngineKind.SPARK,
     "jar": EngineKind.SPARK,
     "process": EngineKind.PROCESS,
     "generator": None,

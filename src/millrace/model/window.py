@@ -38,7 +38,11 @@ class Window:
     )
     per: tuple[str, ...] = setting("the columns whose values have windows apart", default=())
     lateness: Duration | None = setting("how long late records are waited for", default=None)
-    late: Late = setting("what becomes of later ones", default=Late.COUNT)
+    late: Late | None = setting(
+        "what becomes of later ones, exactly; without it the engine's own, faster windows are "
+        "taken, which may use some of them",
+        default=None,
+    )
     idle: Duration | None = setting(
         "a partition silent for this long holds windows back no more", default=None
     )
@@ -52,6 +56,11 @@ class Window:
         if isinstance(self.of, Records):
             return "capacity"
         return "wallclock" if self.by in (None, self.WALLCLOCK) else "timestamp"
+
+    @property
+    def ticks(self) -> bool:
+        """Return whether it may close though no record comes."""
+        return self.kind == "wallclock" or (self.kind == "timestamp" and self.idle is not None)
 
     @property
     def shape(self) -> str:

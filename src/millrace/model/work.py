@@ -22,6 +22,10 @@ class KeyedState:
         "module:name of the class or function", change=Impact.RESTART, example="traffic:Journey"
     )
     key: tuple[str, ...] = setting("the columns that make the key", default=())
+    by: str | None = setting(
+        "the timestamp column that timers and `expires` go by; by default the broker's time",
+        default=None,
+    )
     expires: Duration | None = setting(
         "forget a key after this much silence", change=Impact.RESTART, default=None
     )

@@ -7,7 +7,13 @@ from millrace.model.job import Emit, Input, Job, Mode, Order, Output
 from millrace.model.pipeline import Pipeline
 from millrace.model.quantity import Duration, Records
 from millrace.model.stream import Promise
+from millrace.model.window import Late
+from millrace.spec.check_inputs import check_inputs
+from millrace.spec.check_outside import check_outside
 from millrace.spec.expand import Item
+
+#: Kinds that work on records of streams.
+_READERS = ("sql", "python", "map", "aggregate", "state", "write")
 
 
 def check_job(job: Job, pipeline: Pipeline, item: Item, problems: Problems) -> None:
@@ -16,6 +22,10 @@ def check_job(job: Job, pipeline: Pipeline, item: Item, problems: Problems) -> N
     _place(job, pipeline, item, problems)
     _mode(job, pipeline, item, problems)
     _window(job, item, problems)
+    _inverse(job, item, problems)
+    _late(job, pipeline, item, problems)
+    check_inputs(job, item, problems)
+    check_outside(job, item, problems)
     _ports(job, item, problems)
 
 
@@ -37,7 +47,7 @@ def _kind(job: Job, item: Item, problems: Problems) -> None:
             expected="one of " + ", ".join(Job.KINDS),
             hint='for a start: sql: "SELECT * FROM ..."',
         )
-    elif given[0] in ("sql", "python", "map", "state") and not job.inputs:
+    elif given[0] in _READERS and not job.inputs and job.every is None:
         problems.error(
             "no-input",
             f"job {job.name!r} ({given[0]}) reads no stream",
@@ -110,6 +120,13 @@ def _mode(job: Job, pipeline: Pipeline, item: Item, problems: Problems) -> None:
 def _window(job: Job, item: Item, problems: Problems) -> None:
     window = job.window
     if window is None:
+        if job.aggregate is not None:
+            problems.error(
+                "window",
+                f"job {job.name!r} aggregates, but over which window?",
+                item.locate("aggregate"),
+                hint="add `window: {of: 10 s, by: COLUMN}`",
+            )
         return
     at = item.locate("window")
 
@@ -128,6 +145,41 @@ def _window(job: Job, item: Item, problems: Problems) -> None:
         tell("counts records, so it has no time", "remove `by:` and `lateness:`")
     elif window.kind == "wallclock" and window.lateness is not None:
         tell("goes by the wall clock, where nothing is late", "remove `lateness:` or add `by:`")
+
+
+def _inverse(job: Job, item: Item, problems: Problems) -> None:
+    window = job.window
+    if window is None or window.inverse is None:
+        return
+    reasons = {
+        "is for a function (`map`) that adds a record to a total": job.map is None,
+        "is for sliding windows of time": window.shape != "sliding" or window.kind == "capacity",
+        "can't know what `idle` lets in later": window.idle is not None,
+        "needs `emit: final`": job.emit is not Emit.FINAL,
+        "gives one stream": len(job.outputs) > 1,
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            problems.error(
+                "window",
+                f"`inverse` in the window of job {job.name!r} {reason}",
+                item.locate("window"),
+                hint="leave it out: the function then gets all records of a window",
+            )
+
+
+def _late(job: Job, pipeline: Pipeline, item: Item, problems: Problems) -> None:
+    if job.window is None or job.window.late is not Late.KEEP:
+        return
+    for name in job.follows:
+        stream = pipeline.streams.get(name)
+        if stream is not None and stream.dead_letters is None:
+            problems.error(
+                "window",
+                f"job {job.name!r} keeps late records, but {name!r} has no stream for them",
+                item.locate("window"),
+                hint=f"write streams.{name}.dead_letters, or late: count",
+            )
 
 
 def _zero(length: Duration | Records | None) -> bool:

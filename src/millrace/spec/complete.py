@@ -7,7 +7,7 @@ from dataclasses import replace
 from millrace.model.job import Job
 from millrace.model.pipeline import Pipeline
 from millrace.model.site import Broker, Site
-from millrace.model.stream import Stream, Transport
+from millrace.model.stream import Promise, Stream, Transport
 
 #: The site of a file that names none.
 LOCAL = "local"
@@ -29,7 +29,16 @@ def complete(pipeline: Pipeline) -> Pipeline:
     for name, stream in pipeline.streams.items():
         place = stream.site or only or _common(writers[name]) or _common(readers[name])
         streams[name] = _carried(stream, place, sites)
-    return replace(whole, streams=streams)
+    promised = {name: _promised(job, streams) for name, job in jobs.items()}
+    return replace(whole, streams=streams, jobs=promised)
+
+
+def _promised(job: Job, streams: dict[str, Stream]) -> Job:
+    """The job with the promise of its streams, where it has none of its own."""
+    asked = {streams[name].promise for name in job.writes if name in streams}
+    if job.promise is not None or Promise.NO_DUPLICATES not in asked:
+        return job
+    return replace(job, promise=Promise.NO_DUPLICATES)
 
 
 def _common(jobs: list[Job]) -> str | None:
