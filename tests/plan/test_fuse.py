@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
 
 from millrace.model.graph import in_order
-from millrace.plan.fuse import Fusion, fusion
+from millrace.plan.fuse import Fusion, as_queries, fusion
 from millrace.spec import load_text
 
 HEAD = "pipeline: p\nsites: {here: {broker: kafka}, there: {broker: kafka}}\n"
@@ -101,6 +102,73 @@ def test_a_way_around_keeps_jobs_apart() -> None:
     )
     assert found.groups == ()
     assert "through others" in found.stored["short"]
+
+
+RAW = "raw: {site: here, schema: {at: timestamp}}, other: {site: here}"
+
+
+@pytest.mark.parametrize(
+    ("jobs", "reason"),
+    [
+        ([sql("a", "raw", "t"), sql("b", "raw, t", "x")], "a and b both read raw"),
+        ([sql("a", "raw", "t, x"), sql("b", "t", "x")], "a and b both write x"),
+        (
+            [sql("a", "raw, other", "t"), sql("b", "t", "x"), sql("c", "t", "y")],
+            "a query with several outputs has one input, not raw, other",
+        ),
+        (
+            [
+                "a: {from: raw, to: t, map: 'm:f'}",
+                "b: {from: t, to: x, window: {of: 1 s, by: at}, python: 'm:g'}",
+            ],
+            "b keeps state, and dead letters of a would be lost in it",
+        ),
+        (
+            ["a: {from: raw, to: [t, x], map: 'm:f'}", sql("b", "t", "y")],
+            "a is a map job, and its query would be no chain",
+        ),
+        (
+            [
+                sql("a", "raw", "t, x"),
+                "b: {from: t, to: y, window: {of: 1 s, by: at}, python: 'm:f'}",
+            ],
+            "b keeps state, and its query would be no chain",
+        ),
+    ],
+)
+def test_a_query_is_a_chain_or_a_tree_over_one_input(jobs: list[str], reason: str) -> None:
+    known = {"raw": "{site: here, schema: {at: timestamp}}", "other": "{site: here}"}
+    known |= {"t": "{transient: true}", "x": "{}", "y": "{}"}
+    used = set(re.findall(r"\w+", " ".join(jobs)))
+    streams = ", ".join(f"{name}: {text}" for name, text in known.items() if name in used)
+    found = fused(streams, ", ".join(jobs))
+    assert found == Fusion(stored={"t": reason})
+
+
+def test_a_chain_may_have_maps_and_several_inputs() -> None:
+    found = fused(
+        f"{RAW}, t: {{transient: true}}, u: {{transient: true}}, x: {{}}",
+        ", ".join(
+            [
+                sql("a", "raw, other", "t"),
+                "b: {from: t, to: u, map: 'm:f'}",
+                "c: {from: u, to: x, map: 'm:g'}",
+            ]
+        ),
+    )
+    assert found.groups == (("a", "b", "c"),)
+
+
+def test_queries_are_jobs_to_the_planner() -> None:
+    text = f"{HEAD}defaults: {{jobs: {{site: here}}}}\nstreams: {{{CHAIN}}}\njobs: {{" + ", ".join(
+        [sql("c", "two", "out"), sql("a", "raw", "one"), sql("b", "one", "two")]
+    )
+    pipeline = load_text(text + "}", "p").required()
+    whole = as_queries(pipeline)
+    assert list(whole.streams) == ["raw", "out"]
+    (query,) = whole.jobs.values()
+    assert (query.name, query.reads, query.writes) == ("a", ("raw",), ("out",))
+    assert query.members == tuple(pipeline.jobs[name] for name in "abc")
 
 
 def test_random_pipelines_keep_the_rules() -> None:

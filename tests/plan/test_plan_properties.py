@@ -16,6 +16,7 @@ from millrace.model.quantity import Duration
 from millrace.model.status import Observed
 from millrace.model.stream import Format
 from millrace.plan import plan
+from millrace.plan.fuse import as_queries
 from millrace.wire import plan_document
 from tests.plan.simulator import JobSpec, Lost, Simulator, Worlds
 
@@ -81,7 +82,11 @@ def pairs(draw: Callable[[Any], Any]) -> tuple[Pipeline, Pipeline]:
 
 
 def worlds(old: Pipeline, new: Pipeline) -> Worlds:
-    """Return two pipelines as the simulator knows them: streams and who reads and writes them."""
+    """Return two pipelines as the simulator knows them: streams and who reads and writes them.
+
+    Jobs that are one query are one job there, and streams inside of it are nowhere.
+    """
+    old, new = as_queries(old), as_queries(new)
 
     def specs(pipeline: Pipeline) -> dict[str, JobSpec]:
         def sid(name: str) -> tuple[str, str]:
@@ -96,7 +101,7 @@ def worlds(old: Pipeline, new: Pipeline) -> Worlds:
                 tuple(map(sid, job.reads)),
                 tuple(map(sid, job.writes)),
                 tuple(map(sid, rejects(job))),
-                f"{job.site} {job.sql} {job.window}",
+                f"{job.site} {job.sql} {job.window} {[(m.name, m.sql) for m in job.members]}",
             )
             for job in pipeline.jobs.values()
         }
@@ -160,6 +165,7 @@ def seeded_world(chance: random.Random, like: Pipeline | None = None) -> Pipelin
             transport=Transport.KAFKA,
             partitions=chance.randint(1, 3),
             dead_letters=chance.choice([None, None, "bad"]),
+            transient=chance.random() < 0.4,
         )
     if any(stream.dead_letters for stream in streams.values()):
         bad = like.streams.get("bad") if like is not None and chance.random() < 0.5 else None

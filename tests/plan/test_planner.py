@@ -112,7 +112,10 @@ def test_from_nothing_everything_is_created_in_order() -> None:
     assert before(found, "create broker north", "create stream raw-1")
     assert before(found, "create stream raw-1", "create job clean-1")
     assert before(found, "create job global", "create job forward-north")
-    assert found.notes == ("mode: decided at start (17 jobs; no engine was asked)",)
+    assert found.notes == (
+        "mode: decided at start (17 jobs; no engine was asked)",
+        "local-north, local-west, local-south, global: windows are the engine's own, fast",
+    )
 
 
 def test_to_nothing_everything_is_removed_from_the_source_on() -> None:

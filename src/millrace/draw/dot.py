@@ -45,7 +45,8 @@ def _node(node: Dot) -> str:
     fill = _FILLS[node.mark] if node.mark is not None else plain
     shape = "box" if node.kind is Kind.JOB else "ellipse"
     label = _text(f"{node.name}\n{node.note}")
-    return f'{_text(node.id)} [label={label}, shape={shape}, fillcolor="{fill}"];'
+    style = ', style="filled,dashed"' if node.inside else ""
+    return f'{_text(node.id)} [label={label}, shape={shape}, fillcolor="{fill}"{style}];'
 
 
 def _text(text: str) -> str:

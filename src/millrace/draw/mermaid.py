@@ -32,6 +32,8 @@ def mermaid(picture: Picture) -> str:
         lines.append(f"  {ids[arrow.source]} {line} {ids[arrow.target]}")
     lines.append("  classDef stream fill:#e8f1fb,stroke:#7aa7d9,color:#1d3a57")
     lines.append("  classDef job fill:#ffffff,stroke:#5b6b7b,color:#1c2733")
+    if any(dot.inside for dot in picture.dots):
+        lines.append("  classDef inside fill:#ffffff,stroke:#7aa7d9,stroke-dasharray:2")
     if picture.planned:
         lines += [
             "  classDef create fill:#dff5e3,stroke:#2e8b4f",
@@ -44,6 +46,7 @@ def mermaid(picture: Picture) -> str:
 
 def _node(name: str, dot: Dot) -> str:
     style = _CLASSES[dot.mark] if dot.mark is not None else dot.kind.value
+    style = "inside" if dot.inside else style
     text = f"{_text(dot.name)}<br/><small>{_text(dot.note)}</small>"
     shape = f'["{text}"]' if dot.kind is Kind.JOB else f'(["{text}"])'
     return f"{name}{shape}:::{style}"

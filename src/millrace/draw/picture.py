@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from millrace.model.job import Job
@@ -29,6 +30,8 @@ class Dot:
     note: str
     box: str
     mark: Action | None = None
+    #: Whether it is a stream inside a query, on no broker.
+    inside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +55,27 @@ class Picture:
     planned: bool = False
 
 
-def picture(pipeline: Pipeline, old: Pipeline | None = None, plan: Plan | None = None) -> Picture:
-    """Return what there is to see; with a plan also what it removes, and what it does to what."""
+def picture(
+    pipeline: Pipeline,
+    old: Pipeline | None = None,
+    plan: Plan | None = None,
+    queries: Sequence[Sequence[str]] = (),
+    inside: Collection[str] = (),
+) -> Picture:
+    """Return what there is to see; with a plan also what it removes, and what it does to what.
+
+    `queries` are the jobs that are one query each, `inside` the streams inside of them.
+    """
     marks = _marks(plan)
     sites = dict(pipeline.sites)
+    query = {job: names[0] for names in queries for job in names}
     dots = [
-        _stream(stream, marks.get((Kind.STREAM, stream.name)))
+        _stream(stream, marks.get((Kind.STREAM, stream.name)), inside=stream.name in inside)
         for stream in pipeline.streams.values()
     ]
-    dots += [_job(job, marks.get((Kind.JOB, job.name))) for job in pipeline.jobs.values()]
+    for name, job in pipeline.jobs.items():
+        mark = marks.get((Kind.JOB, query.get(name, name)))
+        dots.append(_job(job, mark, query.get(name)))
     arrows = _arrows(pipeline, gone=False)
     if old is not None and plan is not None:
         sites = {**old.sites, **sites}
@@ -121,14 +136,18 @@ def _box(site: Site) -> Box:
     return Box(site.name, " · ".join(kinds))
 
 
-def _stream(stream: Stream, mark: Action | None) -> Dot:
+def _stream(stream: Stream, mark: Action | None, *, inside: bool = False) -> Dot:
     parts = f" · {stream.partitions} partitions" if stream.partitions > 1 else ""
-    note = f"{stream.transport or 'stream'}{parts}"
-    return Dot(f"stream {stream.name}", Kind.STREAM, stream.name, note, stream.site or "", mark)
+    note = "inside a query" if inside else f"{stream.transport or 'stream'}{parts}"
+    return Dot(
+        f"stream {stream.name}", Kind.STREAM, stream.name, note, stream.site or "", mark, inside
+    )
 
 
-def _job(job: Job, mark: Action | None) -> Dot:
+def _job(job: Job, mark: Action | None, query: str | None = None) -> Dot:
     note = job.kind
+    if query is not None:
+        note += f" · query {query}"
     if job.window is not None:
         note += f" · {job.window.shape} window"
     if job.replicas > 1:

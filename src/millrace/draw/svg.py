@@ -23,6 +23,7 @@ STYLE: Final = """
   .name { font-size: 12px; font-weight: 600 } .small { font-size: 10px; fill: #5b6b7b }
   .job { fill: #ffffff; stroke: #8494a5; stroke-width: 1.2 }
   .stream { fill: #e6f0fb; stroke: #86aedb; stroke-width: 1.2 }
+  .inside { fill: #ffffff; stroke: #86aedb; stroke-width: 1.2; stroke-dasharray: 2 3 }
   .create { fill: #ddf4e2; stroke: #2e8b4f; stroke-width: 1.6 }
   .change { fill: #fff1cc; stroke: #b98900; stroke-width: 1.6 }
   .move { fill: #e4e5fc; stroke: #4a55c4; stroke-width: 1.6 }
@@ -35,6 +36,7 @@ _KINDS: Final = {
     "sql": "#2f6fb3",
     "python": "#3b8f6b",
     "map": "#3b8f6b",
+    "aggregate": "#7b57b2",
     "state": "#7b57b2",
     "jar": "#b36a2f",
     "process": "#566573",
@@ -117,6 +119,7 @@ def _middle(place: Place) -> float:
 def _dot(dot: Dot, place: Place) -> str:
     is_job = dot.kind is Kind.JOB
     style = _CLASS[dot.mark] if dot.mark is not None else dot.kind.value
+    style = "inside" if dot.inside else style
     radius = 7 if is_job else place.height / 2
     indent = place.x + (16 if is_job else 20)
     stripe = ""

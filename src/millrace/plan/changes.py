@@ -33,16 +33,17 @@ class JobChange:
 
 def stateful(job: Job, facts: Facts) -> bool | None:
     """Whether a job holds state, as far as its file or its engine says; None is unknown."""
-    if job.window is not None or job.state is not None:
+    if any(one.window is not None or one.state is not None for one in (job, *job.members)):
         return True
-    if job.map is not None:
+    if all(one.map is not None for one in (job, *job.members)):
         return False
     return facts.get(job.name, JobFacts()).stateful
 
 
 def job_change(old: Job, new: Job, before: World, after: World, facts: Facts) -> JobChange | None:
     """Compare a job with itself; None where nothing is different."""
-    reasons = list(differences(old, new, JOB_PLACE))
+    reasons = list(_members(old, new) if old.members or new.members else ())
+    reasons += () if old.members and new.members else differences(old, new, JOB_PLACE)
     moved = before.engine_key(old) != after.engine_key(new)
     if moved:
         reasons.append(_moved(old, new))
@@ -57,6 +58,19 @@ def job_change(old: Job, new: Job, before: World, after: World, facts: Facts) ->
     reasons = [_weighed(reason, stateful(old, facts)) for reason in reasons]
     action = Action.MOVE if moved else Action.CHANGE
     return JobChange(action, tuple(reasons), max(reason.impact for reason in reasons))
+
+
+def _members(old: Job, new: Job) -> Iterable[Reason]:
+    """What is different among the jobs of a query; each is compared with itself by its name."""
+    before = {job.name: job for job in old.members or (old,)}
+    after = {job.name: job for job in new.members or (new,)}
+    for name in {**before, **after}:
+        one, other = before.get(name), after.get(name)
+        if one is None or other is None:
+            what = "fused with it" if one is None else "no longer fused with it"
+            yield Reason(f"{name} is {what}", Impact.RESTART, "members")
+        else:
+            yield from differences(one, other, frozenset({"site"}), f"{name}: ")
 
 
 def _moved(old: Job, new: Job) -> Reason:

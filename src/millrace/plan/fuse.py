@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import graphlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from millrace.model.graph import in_order
@@ -38,40 +38,53 @@ class Fusion:
 
 def fusion(pipeline: Pipeline) -> Fusion:
     """Return which jobs become one query; the same pipeline always gives the same."""
+    transient = [name for name, stream in pipeline.streams.items() if stream.transient]
+    if not transient:
+        return Fusion()
     letters = {stream.dead_letters for stream in pipeline.streams.values()}
     writers, readers = pipeline.writers(), pipeline.readers()
-    order = {job.name: place for place, job in enumerate(in_order(pipeline))}
-    query = {name: name for name in order}
-    inside: set[str] = set()
     stored: dict[str, str] = {}
-    for name, stream in pipeline.streams.items():
-        if not stream.transient:
-            continue
-        around = [*writers[name], *readers[name]]
-        joined = _joined(query, order, [job.name for job in around])
-        if name in letters:
-            stored[name] = "it holds dead letters"
-        elif (reason := _against(writers[name], readers[name])) is not None:
+    for name in transient:
+        reason = "it holds dead letters" if name in letters else None
+        if reason := reason or _against(writers[name], readers[name]):
             stored[name] = reason
-        elif _circular(pipeline, joined):
-            stored[name] = "its jobs are also joined through others, outside of a query"
-        else:
-            inside.add(name)
-            query = joined
+    order = [job.name for job in in_order(pipeline)]
+    inside = [name for name in transient if name not in stored]
+    if _tangled(pipeline, _queries(pipeline, order, inside), inside) is not None:
+        wanted, inside = inside, []
+        for name in wanted:  # rare: one after another, as many as can be
+            queries = _queries(pipeline, order, [*inside, name])
+            if (reason := _tangled(pipeline, queries, [*inside, name])) is not None:
+                stored[name] = reason
+            else:
+                inside.append(name)
     members: dict[str, list[str]] = {}
-    for name in order:
-        members.setdefault(query[name], []).append(name)
+    for name, query in _queries(pipeline, order, inside).items():
+        members.setdefault(query, []).append(name)
     groups = (tuple(names) for names in members.values() if len(names) > 1)
     return Fusion(tuple(groups), frozenset(inside), stored)
 
 
-def _joined(
-    query: Mapping[str, str], order: Mapping[str, int], names: Sequence[str]
-) -> dict[str, str]:
-    """Return the query of each job when those of some jobs become one; named by its first job."""
-    old = {query[name] for name in names}
-    first = min(old, key=lambda name: order[name], default="")
-    return {name: first if at in old else at for name, at in query.items()}
+def _queries(pipeline: Pipeline, order: Sequence[str], inside: Sequence[str]) -> dict[str, str]:
+    """Return the query of each job, in their order; a query is named by its first job."""
+    place = {name: at for at, name in enumerate(order)}
+    above = {name: name for name in order}
+
+    def first(name: str) -> str:
+        while above[name] != name:
+            above[name] = above[above[name]]
+            name = above[name]
+        return name
+
+    around: dict[str, list[str]] = {name: [] for name in inside}
+    for job in pipeline.jobs.values():
+        for stream in (*job.reads, *job.writes):
+            if stream in around:
+                around[stream].append(job.name)
+    for names in around.values():
+        roots = sorted({first(name) for name in names}, key=place.__getitem__)
+        above |= dict.fromkeys(roots, roots[0])
+    return {name: first(name) for name in order}
 
 
 def _against(writers: Sequence[Job], readers: Sequence[Job]) -> str | None:
@@ -79,16 +92,14 @@ def _against(writers: Sequence[Job], readers: Sequence[Job]) -> str | None:
     if len(writers) != 1 or not readers:
         return "no job here reads it" if writers else "no job here writes it"
     (writer,) = writers
-    for job in (writer, *readers):
-        if job.kind not in KINDS:
-            return f"{job.name} is a {job.kind} job"
-        if job.fuse is Fuse.NEVER:
-            return f"{job.name} says fuse: never"
-        if job.isolation is Isolation.DEDICATED:
-            return f"{job.name} has a driver of its own"
-    if writer.window is not None:
+    apart = (reason for job in (writer, *readers) if (reason := _alone(job)))
+    if (found := next(apart, None)) is not None:
+        return found
+    if writer.remembers:
         return f"{writer.name} keeps state, and what comes after it is a query of its own"
     for job in readers:
+        if any(port.table and port.stream in writer.writes for port in job.inputs):
+            return f"{job.name} reads it as a table"
         for what in ALIKE:
             one, other = getattr(writer, what), getattr(job, what)
             if one != other:
@@ -96,16 +107,77 @@ def _against(writers: Sequence[Job], readers: Sequence[Job]) -> str | None:
     return None
 
 
-def _circular(pipeline: Pipeline, query: Mapping[str, str]) -> bool:
-    """Whether some query would have to come both before and after another one."""
+def _alone(job: Job) -> str | None:
+    """Return why a job is a query of its own, if it is."""
+    reasons = {
+        f"{job.name} is a {job.kind} job": job.kind not in KINDS,
+        f"{job.name} has windows of Millrace's own": job.exact,
+        f"{job.name} goes by the clock": job.every is not None,
+        f"{job.name} says fuse: never": job.fuse is Fuse.NEVER,
+        f"{job.name} has replicas": job.replicas > 1,
+        f"{job.name} has a driver of its own": job.isolation is Isolation.DEDICATED,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
+
+
+def _tangled(pipeline: Pipeline, query: Mapping[str, str], inside: Sequence[str]) -> str | None:
+    """Return why these can't be queries, if they can't; each must come before or after another."""
     above: dict[str, set[str]] = {name: set() for name in query.values()}
-    writers = pipeline.writers()
+    members: dict[str, list[Job]] = {name: [] for name in query.values()}
+    writers, hidden = pipeline.writers(), frozenset(inside)
     for job in pipeline.jobs.values():
-        for stream in job.reads:
-            above[query[job.name]] |= {query[writer.name] for writer in writers[stream]}
-    graph = {name: names - {name} for name, names in above.items()}
+        at = query[job.name]
+        members[at].append(job)
+        outside = {*job.reads} - hidden
+        above[at] |= {query[w.name] for stream in outside for w in writers[stream]}
     try:
-        graphlib.TopologicalSorter(graph).prepare()
+        graphlib.TopologicalSorter(above).prepare()
     except graphlib.CycleError:
-        return True
-    return False
+        return "its jobs are also joined through others, outside of a query"
+    several = (jobs for jobs in members.values() if len(jobs) > 1)
+    return next((reason for jobs in several if (reason := _shapeless(jobs, hidden))), None)
+
+
+def _shapeless(jobs: Sequence[Job], inside: frozenset[str]) -> str | None:
+    """Return why jobs can't be one query by its shape: it is a chain, or a tree over one input."""
+    reads = [(stream, job) for job in jobs for stream in job.reads]
+    writes = [(stream, job) for job in jobs for stream in job.writes]
+    for verb, ports in (("read", reads), ("write", writes)):
+        seen: dict[str, Job] = {}
+        for stream, job in ports:
+            if stream not in inside and seen.setdefault(stream, job) is not job:
+                return f"{seen[stream].name} and {job.name} both {verb} {stream}"
+    inner = [stream for stream, _ in reads if stream in inside]
+    chain = len(inner) == len(set(inner)) and len(writes) == len(jobs)
+    for job in jobs:
+        if not chain and (job.map is not None or job.remembers):
+            what = "is a map job" if job.map is not None else "keeps state"
+            return f"{job.name} {what}, and its query would be no chain"
+    maps = [job.name for job in jobs if job.map is not None]
+    states = [job.name for job in jobs if job.remembers]
+    if maps and states:
+        return f"{states[0]} keeps state, and dead letters of {maps[0]} would be lost in it"
+    inputs = [stream for stream, _ in reads if stream not in inside]
+    if not chain and len(inputs) > 1:
+        return f"a query with several outputs has one input, not {', '.join(inputs)}"
+    return None
+
+
+def as_queries(pipeline: Pipeline) -> Pipeline:
+    """Return the pipeline with each query as one job, and without the streams inside of them."""
+    found = fusion(pipeline)
+    streams = {n: stream for n, stream in pipeline.streams.items() if n not in found.inside}
+    jobs = {}
+    for name, job in pipeline.jobs.items():
+        group = found.group(name)
+        if len(group) == 1:
+            jobs[name] = job
+        elif name == group[0]:
+            jobs[name] = _query([pipeline.jobs[member] for member in group], found.inside)
+    return replace(pipeline, streams=streams, jobs=jobs)
+
+
+def _query(members: Sequence[Job], inside: frozenset[str]) -> Job:
+    inputs = [port for job in members for port in job.inputs if port.stream not in inside]
+    outputs = [port for job in members for port in job.outputs if port.stream not in inside]
+    return replace(members[0], inputs=tuple(inputs), outputs=tuple(outputs), members=tuple(members))

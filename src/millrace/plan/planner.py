@@ -13,6 +13,7 @@ from millrace.model.status import Facts, Observed
 from millrace.model.step import Action, Kind, Plan, Step
 from millrace.plan.changes import mode_note
 from millrace.plan.draft import Draft
+from millrace.plan.fuse import as_queries, fusion
 from millrace.plan.needs import needs, wishes
 from millrace.plan.order import components, sorted_steps, with_wishes
 
@@ -23,8 +24,12 @@ _STARTS: Final = (Action.CREATE, Action.CHANGE, Action.MOVE, Action.START)
 
 
 def plan(desired: Pipeline, observed: Observed, facts: Facts) -> Plan:
-    """Return the steps from observed to desired; the same input always gives the same plan."""
-    draft = Draft(World(observed.pipeline), World(desired), facts, observed.down)
+    """Return the steps from observed to desired; the same input always gives the same plan.
+
+    Jobs that are one query are one thing here, under the name of the first.
+    """
+    before, wanted = as_queries(observed.pipeline), as_queries(desired)
+    draft = Draft(World(before), World(wanted), facts, observed.down)
     draft.fill()
     needed = needs(draft)
     if circles := components(draft.steps, needed):
@@ -36,7 +41,9 @@ def plan(desired: Pipeline, observed: Observed, facts: Facts) -> Plan:
         message = "the steps of a plan need each other in a circle"
         raise BrokenInvariant(message)
     steps = tuple(replace(draft.steps[name], after=tuple(sorted(after[name]))) for name in order)
-    return Plan(steps, _untouched(desired, steps), _notes(draft, steps, facts))
+    about = (*_fused(desired), *_windows(desired)) if steps else ()
+    notes = (*_notes(draft, steps, facts), *about)
+    return Plan(steps, _untouched(wanted, steps), notes)
 
 
 def _rank(step: Step) -> tuple[int, int, tuple[tuple[int, str], ...]]:
@@ -48,7 +55,31 @@ def _rank(step: Step) -> tuple[int, int, tuple[tuple[int, str], ...]]:
 
 def _untouched(desired: Pipeline, steps: tuple[Step, ...]) -> int:
     touched = {step.name for step in steps if step.kind is Kind.JOB}
-    return sum(1 for name in desired.jobs if name not in touched)
+    left = [job for name, job in desired.jobs.items() if name not in touched]
+    return sum(len(job.members) or 1 for job in left)
+
+
+def _fused(desired: Pipeline) -> tuple[str, ...]:
+    """Say which jobs are one query, and which streams are stored though they need not be."""
+    found = fusion(desired)
+    return (
+        *(f"one query: {', '.join(names)}" for names in found.groups),
+        *(f"{name} is stored though transient: {why}" for name, why in found.stored.items()),
+    )
+
+
+def _windows(desired: Pipeline) -> tuple[str, ...]:
+    """Say whose windows jobs have, and where results depend on when records come."""
+    jobs = desired.jobs.values()
+    whose: dict[str, list[str]] = {}
+    for job in jobs:
+        if job.windows:
+            whose.setdefault(job.windows, []).append(job.name)
+    idle = [job.name for job in jobs if job.window is not None and job.window.idle is not None]
+    return (
+        *(_listed(names, f"windows are {what}") for what, names in whose.items()),
+        *((_listed(idle, "`idle` lets results depend on when records come"),) if idle else ()),
+    )
 
 
 def _notes(draft: Draft, steps: tuple[Step, ...], facts: Facts) -> tuple[str, ...]:
