@@ -4,7 +4,7 @@ BIN := .venv/bin
 CORE := .venv/.core-installed
 RUN := .venv/.run-installed
 DEV := .venv/.dev-installed
-RUN_EXTRAS := --extra spark --extra kafka --extra measure
+RUN_EXTRAS := --extra spark --extra kafka --extra postgresql --extra measure
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --require-hashes
 
 .PHONY: help demo check test soak bench docs lock clean
@@ -47,8 +47,10 @@ test: $(DEV) ## all tests that CI runs, with coverage
 	@sh scripts/system-packages.sh tests/system-packages.txt
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/test.sh
 
-soak: $(DEV) ## long seeded campaigns (SEED=, CASES=)
+soak: $(DEV) ## long seeded campaigns (SEED=, CASES=, PIPELINES=, KILLS=)
 	@$(BIN)/python -m pytest tests/soak -q -p no:cacheprovider --timeout 3600 -o python_files='soak_*.py'
+	@PIPELINES=$(or $(PIPELINES),30) KILLS=$(or $(KILLS),10) $(BIN)/python -m pytest -q \
+	  -p no:cacheprovider --timeout 3600 tests/engines/spark/test_drawn.py tests/engines/spark/test_state_kills.py
 
 bench: $(DEV) ## the measurements, about two hours (JSON and pictures in build/bench; PART=latency ...)
 	@if [ -z "$(PART)" ]; then $(BIN)/python bench/language.py; fi
@@ -62,7 +64,7 @@ lock: ## resolve pyproject.toml anew into requirements/*.txt
 	@for set in core run dev; do \
 	  build/lock/bin/uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes \
 	    --no-annotate --no-header $$(case $$set in run) echo $(RUN_EXTRAS);; \
-	      dev) echo $(RUN_EXTRAS) --extra java --extra dev;; esac) \
+	      dev) echo $(RUN_EXTRAS) --extra java --extra bench --extra dev;; esac) \
 	    pyproject.toml requirements/build.in -o requirements/$$set.txt || exit 1; done
 
 clean: ## remove the environment and everything made

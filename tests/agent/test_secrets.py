@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from millrace.agent.secrets import resolved
 from millrace.errors import OperationFailed
+from millrace.machine.secrets import resolved
 from millrace.model.types import Options, Secret
 
 

@@ -8,14 +8,17 @@ from millrace.ports.broker import Broker, BrokerStatus, StreamStatus
 from millrace.ports.engine import Engine, Fates, JobOrder, JobState, JobStatus, Progress
 from millrace.ports.log import Log, Record, Span
 from millrace.ports.origin import (
+    BATCH_HEADER,
     CAUSE_HEADER,
     ORIGIN_HEADER,
     TIMES_HEADER,
     Origin,
     origin_of,
 )
+from millrace.ports.transactions import Row, Transactions, TransactionsOf
 
 __all__ = [
+    "BATCH_HEADER",
     "CAUSE_HEADER",
     "ORIGIN_HEADER",
     "TIMES_HEADER",
@@ -30,7 +33,10 @@ __all__ = [
     "Origin",
     "Progress",
     "Record",
+    "Row",
     "Span",
     "StreamStatus",
+    "Transactions",
+    "TransactionsOf",
     "origin_of",
 ]

@@ -53,6 +53,9 @@ class Progress:
     rows_per_second: float = 0.0
     batch_seconds: float = 0.0
     fates: Fates = field(default_factory=Fates)
+    #: How long after its own time a record came to the broker, in the mean of a batch; None where
+    #: the job goes by no such time.
+    skew_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,8 @@ class JobOrder:
     """All that an engine needs to run a job.
 
     `pipeline` holds the job, its streams with their schemas, and their sites; `brokers` how each
-    site's broker is reached, by the names of its client's settings; `place` is where the job keeps
+    site's broker is reached, by the names of its Java client's settings, and `writers` the same for
+    writing in transactions, by librdkafka's; `place` is where the job keeps
     its progress; `code` the folder of the user's modules.
     """
 
@@ -69,6 +73,16 @@ class JobOrder:
     brokers: Mapping[str, Mapping[str, str]]
     place: Path
     code: Path
+    #: The jobs of its query in the direction of the data, itself first; none where it is alone.
+    fused: tuple[Job, ...] = ()
+    #: The streams between them, which are on no broker.
+    inside: frozenset[str] = frozenset()
+    writers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        """All jobs of the query, in the direction of the data."""
+        return self.fused or (self.job,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from millrace.ports.log import Record
 ORIGIN_HEADER: Final = "millrace-origin"
 TIMES_HEADER: Final = "millrace-times"
 CAUSE_HEADER: Final = "millrace-cause"
+#: The batch of a query that it was written in, where it is in a transaction.
+BATCH_HEADER: Final = "millrace-batch"
 _PARTS = 5
 
 

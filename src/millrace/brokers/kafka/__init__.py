@@ -2,5 +2,6 @@
 
 from millrace.brokers.kafka.broker import AttachedKafka, ManagedKafka
 from millrace.brokers.kafka.log import KafkaLog
+from millrace.brokers.kafka.transactions import KafkaTransactions
 
-__all__ = ["AttachedKafka", "KafkaLog", "ManagedKafka"]
+__all__ = ["AttachedKafka", "KafkaLog", "KafkaTransactions", "ManagedKafka"]

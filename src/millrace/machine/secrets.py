@@ -17,11 +17,12 @@ def resolved(options: Mapping[str, Option] | None, where: str) -> dict[str, str]
 
 def _text(value: Option, where: str) -> str:
     if isinstance(value, Secret):
-        return _secret(value.secret, where)
+        return revealed(value.secret, where)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _secret(reference: str, where: str) -> str:
+def revealed(reference: str, where: str) -> str:
+    """Return a secret; raises, with the way out, where there is none. `where` tells the user."""
     kind, _, name = reference.partition(":")
     if kind == "env":
         if name not in os.environ:
