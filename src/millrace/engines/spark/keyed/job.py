@@ -1,0 +1,97 @@
+"""A job with state per key as a query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import DataFrame
+
+from millrace.engines.spark.code import load_code
+from millrace.engines.spark.formats import ddl, quoted
+from millrace.engines.spark.kept_fields import fields_before, refuse
+from millrace.engines.spark.keyed.bucket import Program
+from millrace.engines.spark.keyed.kept import Fields, fields_of, misfits
+from millrace.engines.spark.keyed.operators import Keeping, Timing
+from millrace.engines.spark.keyed.turns import RECORD, TURN
+from millrace.engines.spark.keyed.work import COLUMNS, KeyedTask
+from millrace.engines.spark.map_job import map_task, origins
+from millrace.engines.spark.sink import Target, addressed
+from millrace.engines.spark.source import BAD, ORIGIN, Source
+from millrace.model.work import KeyedState
+from millrace.ports import JobOrder
+
+#: Room for the partitions of an input in the number of a source.
+_PARTITIONS = 100_000
+#: Each is one call for a batch; more share the work among more tasks.
+BUCKETS = 8
+
+
+def keyed_rows(
+    order: JobOrder, sources: Sequence[Source], target: Target
+) -> tuple[DataFrame, Mapping[str, str]]:
+    """Return the rows of a job with state, each with its origin, and the fields of the state."""
+    job = order.job
+    state = job.state or KeyedState("")
+    code = load_code(state.code, order.code, job.name)
+    fields = fields_of(code.function)
+    check_fits(order, fields)
+    expires = None if state.expires is None else state.expires.nanoseconds // 1000
+    task = KeyedTask(
+        map_task(order, sources, target, code), Program(code.function, fields, expires)
+    )
+    turns = _turns(sources, state)
+    if expires is not None or hasattr(code.function, "on_timer"):
+        turns = turns.groupBy("source").transformWithStateInPandas(
+            Timing(BUCKETS), ddl(TURN), "Append", "None"
+        )
+    kept = turns.groupBy("bucket").transformWithStateInPandas(
+        Keeping(task), ddl(COLUMNS), "Append", "None"
+    )
+    keyed = [place for place, _, _, key, _ in task.map.outputs.values() if key]
+    rows = addressed(origins(kept, sources, keyed), target, caused=True)
+    return rows, {} if fields is None else fields.types
+
+
+def _turns(sources: Sequence[Source], state: KeyedState) -> DataFrame:
+    """The records of all inputs, each with the key of its state and the bucket of that."""
+    key = f"to_json(struct({', '.join(quoted(name) for name in state.key)}))"
+    frames = []
+    for place, source in enumerate(sources):
+        time = (
+            f"unix_micros(CAST({quoted(state.by)} AS TIMESTAMP))"
+            if state.by
+            else (f"unix_micros({ORIGIN}.appended)")
+        )
+        missing = f"({time}) IS NULL" if state.by else "false"
+        columns = {
+            "kind": f"{RECORD}",
+            "bucket": f"CAST(if({BAD}, 0, pmod(crc32(CAST({key} AS BINARY)), {BUCKETS})) AS INT)",
+            "source": f"CAST({place * _PARTITIONS} + {ORIGIN}.partition AS INT)",
+            "position": f"{ORIGIN}.position",
+            "state_key": f"if({BAD}, NULL, {key})",
+            "time": f"coalesce({time}, 0L)",
+            "before": f"coalesce({time}, 0L)",
+            "bad": f"{BAD} OR {missing}",
+            "input": f"{place}",
+            "partition": f"{ORIGIN}.partition",
+            "key": f"{ORIGIN}.key",
+            "value": f"{ORIGIN}.payload",
+            "times": f"{ORIGIN}.times",
+        }
+        frames.append(source.base.selectExpr(*(f"{said} AS {n}" for n, said in columns.items())))
+    first, *rest = frames
+    for frame in rest:
+        first = first.union(frame)
+    return first
+
+
+def check_fits(order: JobOrder, fields: Fields | None) -> None:
+    """Refuse code that can't go on with the state that is there."""
+    before = fields_before(order.place)
+    if before is None:
+        return
+    if (before == {}) != (fields is None):
+        found = ["a function keeps a dict and a class keeps its fields"]
+    else:
+        found = [] if fields is None else misfits(before, fields)
+    refuse(order, found, "give new fields a default and keep the types of others")
