@@ -1,0 +1,120 @@
+"""Any feed as a source of Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+
+from millrace.engines.spark.outside.feed import Ends, Feed, Part
+from millrace.engines.spark.outside.feeds import feed_of
+
+#: What Spark calls it.
+FORMAT = "millrace-outside"
+#: The columns that a record has.
+COLUMNS = "value binary, partition int, offset long, timestamp timestamp"
+_BATCH = 10_000
+_FIELDS: list[tuple[str, pa.DataType]] = [
+    ("value", pa.binary()),
+    ("partition", pa.int32()),
+    ("offset", pa.int64()),
+    ("timestamp", pa.timestamp("us", tz="UTC")),
+]
+_ARROW = pa.schema(_FIELDS)
+
+
+class Outside(DataSource):
+    """What Spark makes of its options: see `feed_of`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what it is called."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """Return the columns of a record."""
+        return COLUMNS
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802
+        """Return what reads."""
+        return OutsideReader(self.options["read"])
+
+
+class _Slice(InputPartition):
+    """A part on its way to a worker."""
+
+    def __init__(self, part: Part) -> None:
+        super().__init__(None)
+        self.part = part
+
+
+class OutsideReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads a feed; one object asks for ends, others in workers read."""
+
+    def __init__(self, description: str) -> None:
+        self._description = description
+        self._feed: Feed | None = None
+
+    @property
+    def feed(self) -> Feed:
+        """The feed, opened where it is needed."""
+        if self._feed is None:
+            self._feed = feed_of(self._description)
+        return self._feed
+
+    def __getstate__(self) -> str:
+        """Only the description travels."""
+        return self._description
+
+    def __setstate__(self, description: str) -> None:
+        """Begin anew at the other end."""
+        self.__init__(description)  # type: ignore[misc]
+
+    def initialOffset(self) -> Ends:  # noqa: N802 - Spark's name
+        """Return where a first reader begins."""
+        return self.feed.begin()
+
+    def latestOffset(self, start: Any, limit: ReadLimit) -> Ends:  # noqa: ARG002, N802
+        """Return up to where there is something to read."""
+        return self.feed.latest(start)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Read what is there now, and nothing that comes later."""
+        self.feed.freeze()
+
+    def partitions(self, start: Any, end: Any) -> Sequence[InputPartition]:
+        """Return what lies between."""
+        return [_Slice(part) for part in self.feed.parts(start, end)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Return the records of a part, many at a time."""
+        if not isinstance(partition, _Slice):
+            return
+        part = partition.part
+        values: list[bytes] = []
+        offsets: list[int] = []
+        times: list[int] = []
+        for entry in self.feed.records(part):
+            values.append(entry.value)
+            offsets.append(entry.position)
+            times.append(entry.time)
+            if len(values) == _BATCH:
+                yield _batch(part.number, values, offsets, times)
+                values, offsets, times = [], [], []
+        if values:
+            yield _batch(part.number, values, offsets, times)
+
+    def commit(self, end: Any) -> None:
+        """Nothing to do: what was read may be read again."""
+
+    def stop(self) -> None:
+        """Nothing is open between calls."""
+
+
+def _batch(number: int, values: list[bytes], offsets: list[int], times: list[int]) -> Any:
+    columns: list[Any] = [values, [number] * len(values), offsets, times]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, _ARROW, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
