@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from millrace.agent.fleet import DRIVER
 from millrace.brokers.kafka import ManagedKafka
 from millrace.engines.spark.classes import spark_archive, write_archive
 from millrace.engines.spark.engine import SparkEngine
@@ -34,7 +35,7 @@ def lab(
     kafka = ManagedKafka(place / "kafka", java, jars)
     write_archive(java, folders.cache, print)
     options = spark_archive(java, folders.cache).options
-    engine = SparkEngine(place / "driver", java, [connector], java_options=options)
+    engine = SparkEngine(place / "driver", java, [connector], java_options=options, program=DRIVER)
     engine.launch()
     try:
         kafka.start()

@@ -17,7 +17,7 @@ from millrace.machine import Child, Java
 from millrace.machine.process import session_members
 from tests.engines.spark.lab import Lab, json_record, objects, wait_until
 
-pytestmark = [pytest.mark.xdist_group("spark-cluster"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.xdist_group("spark-cluster"), pytest.mark.timeout(600)]
 LOOPBACK = "127.0.0.1"
 
 

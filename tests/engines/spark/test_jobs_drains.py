@@ -9,7 +9,7 @@ import pytest
 from millrace.ports import JobState, Record
 from tests.engines.spark.lab import Case, Lab, wait_until
 
-pytestmark = [pytest.mark.xdist_group("spark-running"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.xdist_group("spark-running"), pytest.mark.timeout(600)]
 COUNT = 6_000
 #: How many results each job gives for a record.
 RESULTS = {"once": 1, "twice": 2}

@@ -14,7 +14,7 @@ from millrace.machine import Folders, Java
 from tests.engines.spark.lab import Lab, json_record, objects, wait_until
 from tests.memory import memory
 
-pytestmark = [pytest.mark.xdist_group("spark-running"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.xdist_group("spark-running"), pytest.mark.timeout(600)]
 LARGE = """
 defaults: {jobs: {checkpoint: 5 s, from: raw}}
 streams:

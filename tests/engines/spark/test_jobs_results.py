@@ -14,7 +14,7 @@ from millrace.ports import JobState, Record
 from tests.engines.spark.doubtful import DOUBTFUL
 from tests.engines.spark.lab import Case, Lab, balanced, json_record, multiset, objects
 
-pytestmark = [pytest.mark.xdist_group("spark-results"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.xdist_group("spark-results"), pytest.mark.timeout(600)]
 CARS = "schema: {car: string, speed: double}"
 SPEEDS = [(f"c{number % 7}", float(number)) for number in range(60)]
 

@@ -30,7 +30,7 @@ from tests.engines.spark.lab import (
     wait_until,
 )
 
-pytestmark = [pytest.mark.xdist_group("spark-running"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.xdist_group("spark-running"), pytest.mark.timeout(600)]
 CARS = "schema: {car: string, speed: double, at: timestamp}"
 BAD = [b"\xff garbage", b'{"car": "x", "speed": "fast"}', b"", b"[1"]
 

@@ -53,10 +53,10 @@ CASES: list[tuple[Job, QueryFacts, str]] = [
 
 @pytest.mark.parametrize(("job", "facts", "reason"), CASES, ids=[case[2] for case in CASES])
 def test_each_obstacle_is_named_alone(job: Job, facts: QueryFacts, reason: str) -> None:
-    found = obstacles(job, facts)
+    found = obstacles([job], facts)
     assert len(found) == 1, found
     assert reason in found[0]
-    choice = choose(job, facts)
+    choice = choose([job], facts)
     assert (choice.mode, choice.reasons) == (Mode.MICRO_BATCH, tuple(found))
 
 
@@ -65,7 +65,7 @@ def test_an_impossible_real_time_says_why_and_what_to_do(
     job: Job, facts: QueryFacts, reason: str
 ) -> None:
     with pytest.raises(OperationFailed) as caught:
-        choose(replace(job, mode=Mode.REAL_TIME), facts)
+        choose([replace(job, mode=Mode.REAL_TIME)], facts)
     assert (caught.value.code, caught.value.transient) == ("no-real-time", False)
     assert "job j" in caught.value.message
     assert reason in caught.value.message
@@ -84,15 +84,15 @@ def test_an_impossible_real_time_says_why_and_what_to_do(
     ],
 )
 def test_nothing_stands_against_it(job: Job, facts: QueryFacts) -> None:
-    assert obstacles(job, facts) == []
-    assert choose(job, facts).mode is Mode.REAL_TIME
-    assert choose(replace(job, mode=Mode.REAL_TIME), facts).reasons == ("the file asks for it",)
+    assert obstacles([job], facts) == []
+    assert choose([job], facts).mode is Mode.REAL_TIME
+    assert choose([replace(job, mode=Mode.REAL_TIME)], facts).reasons == ("the file asks for it",)
 
 
 @given(st.sampled_from(CASES), st.sampled_from([Mode.MICRO_BATCH, Mode.DRAIN]))
 def test_what_the_file_asks_for_is_taken(case: tuple[Job, QueryFacts, str], mode: Mode) -> None:
     job, facts, _ = case
-    assert choose(replace(job, mode=mode), facts).mode is mode
+    assert choose([replace(job, mode=mode)], facts).mode is mode
 
 
 @given(st.sets(st.sampled_from(range(9, len(CASES)))))
@@ -112,6 +112,6 @@ def test_all_obstacles_are_told_at_once(places: set[int]) -> None:
             facts = replace(facts, brokers=seen.brokers)
         if seen.slots != EASY.slots:
             facts = replace(facts, slots=seen.slots)
-    found = obstacles(job, facts)
+    found = obstacles([job], facts)
     assert len(found) == len(reasons)
     assert all(any(reason in item for item in found) for reason in reasons)

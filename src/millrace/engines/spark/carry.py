@@ -18,6 +18,13 @@ from pyspark.sql import DataFrame
 from millrace.engines.spark.java import CATALYST, CLASSIC, java_class
 from millrace.engines.spark.source import BAD, ORIGIN, Source
 
+#: What `Source.view` puts on top of an input.
+_VIEWS = (
+    ("Project", "Filter", "CollectMetrics"),
+    ("Project", "CollectMetrics"),
+    ("Project", "Filter"),
+    ("Project",),
+)
 #: Operators that only rename what is below them.
 _NAMES_ONLY = frozenset({"SubqueryAlias", "View"})
 _KEEPS_STATE = frozenset(
@@ -42,11 +49,8 @@ class Operators:
 
     names: tuple[str, ...]
     python: bool
-
-    @property
-    def stateful(self) -> bool:
-        """Whether it keeps state between batches."""
-        return any(name in _KEEPS_STATE for name in self.names)
+    #: Whether it keeps state between batches.
+    stateful: bool
 
 
 class _Lost(Exception):
@@ -56,6 +60,7 @@ class _Lost(Exception):
 def operators(frames: Sequence[DataFrame]) -> Operators:
     """Return the operators above the inputs; those that parse an input are not the user's."""
     names: list[str] = []
+    stateful = False
     tops = [_analyzed(frame) for frame in frames]
     pending = list(tops)
     while pending:
@@ -64,14 +69,37 @@ def operators(frames: Sequence[DataFrame]) -> Operators:
         if name == "View":
             continue
         names.append(name)
-        pending.extend(_children(node))
+        below = _children(node)
+        stateful = stateful or (name in _KEEPS_STATE and all(n.isStreaming() for n in below))
+        pending.extend(below)
     python = any(_calls_python(frame) for frame in frames)
-    return Operators(tuple(dict.fromkeys(names)), python)
+    return Operators(tuple(dict.fromkeys(names)), python, stateful)
 
 
 def _calls_python(frame: DataFrame) -> bool:
-    udf = java_class(f"{CATALYST}.trees.TreePattern").PYTHON_UDF()
-    return bool(_analyzed(frame).containsPattern(udf))
+    return bool(_analyzed(frame).containsPattern(_python()))
+
+
+def _python() -> Any:
+    return java_class(f"{CATALYST}.trees.TreePattern").PYTHON_UDF()
+
+
+def _uses_python(frame: DataFrame, sources: Sequence[Source]) -> bool:
+    """Whether a job's own code calls Python; that of jobs before it in a query does not count."""
+    udf = _python()
+    bases = [_analyzed(source.base) for source in sources]
+    pending = [_analyzed(frame)]
+    while pending:
+        node = pending.pop()
+        if not node.containsPattern(udf):
+            continue
+        if any(node.fastEquals(base) for base in bases):
+            continue
+        own = node.expressions()
+        if any(own.apply(index).containsPattern(udf) for index in range(own.size())):
+            return True
+        pending.extend(_children(node))
+    return False
 
 
 def carried(frame: DataFrame, sources: list[Source]) -> DataFrame | None:
@@ -82,7 +110,7 @@ def carried(frame: DataFrame, sources: list[Source]) -> DataFrame | None:
     """
     session = frame.sparkSession
     chain = _Chain(sources)
-    if any(source.cause for source in sources) and _calls_python(frame):
+    if any(source.marked for source in sources) and _uses_python(frame, sources):
         return None
     try:
         plan = chain.rebuilt(_analyzed(frame))
@@ -128,10 +156,9 @@ class _Chain:
         if name not in ("View", "Project"):
             return None
         top = node.child() if name == "View" else node
-        found = _below(top, "Project", "Filter", "CollectMetrics")
-        found = found or _below(top, "Project", "CollectMetrics")
+        candidates = [_below(top, *chain) for chain in _VIEWS]
         for index, base in enumerate(self._bases):
-            if found is not None and found.fastEquals(base):
+            if any(found is not None and found.fastEquals(base) for found in candidates):
                 if index in self._used:  # Spark's real-time mode refuses a source twice
                     raise _Lost
                 self._used.add(index)

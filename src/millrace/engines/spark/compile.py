@@ -1,22 +1,37 @@
-"""A job's order as a query: its inputs as frames, its code over them, its results as rows."""
+"""A query's order as a query: its inputs as frames, its jobs' code over them, results as rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import quote
 
 from pyspark.sql import DataFrame, SparkSession
 
+from millrace.engines.spark.arrow import register_writer
 from millrace.engines.spark.carry import Operators, carried, operators
 from millrace.engines.spark.errors import analysis_failure
 from millrace.engines.spark.fan import fanned
+from millrace.engines.spark.farm import gathers, in_turn
 from millrace.engines.spark.fit import check_fit
 from millrace.engines.spark.formats import Schema, schema_of
-from millrace.engines.spark.map_job import map_rows
+from millrace.engines.spark.ledger import Share
+from millrace.engines.spark.map_job import inside_rows, map_rows
+from millrace.engines.spark.member import Alone, Member
+from millrace.engines.spark.outside.bridge import outside
 from millrace.engines.spark.results import results
-from millrace.engines.spark.sink import Target, letter_rows, plain_rows, routed, staged
-from millrace.engines.spark.source import Source, kafka_reader, source_of
+from millrace.engines.spark.seam import Seam, mapped_seam, seam
+from millrace.engines.spark.sink import (
+    Target,
+    addressed,
+    letter_rows,
+    plain_rows,
+    routed,
+    staged,
+)
+from millrace.engines.spark.source import Source, fresh, kafka_reader, source_of, table_of
+from millrace.errors import OperationFailed
+from millrace.model.job import Input, Job
 from millrace.model.stream import Format, Stream
 from millrace.ports import JobOrder
 
@@ -26,7 +41,7 @@ Reader = Callable[..., DataFrame]
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A job's query, ready to be started in either mode."""
+    """A query, ready to be started in either mode."""
 
     order: JobOrder
     target: Target
@@ -35,16 +50,33 @@ class Compiled:
     operators: Operators
     #: Whether each row knows the record it came from.
     carries: bool
+    #: By stream, the columns that its writer here makes.
     schemas: Mapping[str, Schema]
     letters: bool
+    #: The inputs on brokers.
     sources: Sequence[Source] = field(default=())
     #: Whether each record gives one row at most, and all go to one stream.
     one_to_one: bool = False
+    #: How each job's ledger is read from what the query counts.
+    shares: Sequence[Share] = field(default=())
+    #: The fields of what it keeps per key, if it does.
+    fields: Mapping[str, str] | None = None
+
+    @property
+    def resumes(self) -> bool:
+        """Whether a successor can tell from the sinks what was written: see `resume`."""
+        return self.carries and all(in_turn(job) for job in self.order.jobs)
+
+    @property
+    def gathers(self) -> bool:
+        """Whether each batch must be put in the order of its records before it is written."""
+        return any(gathers(job) for job in self.order.jobs)
 
     @property
     def only(self) -> str | None:
         """The stream that gets a row for each record used, if there is one."""
-        return next(iter(self.order.job.writes)) if self.one_to_one else None
+        alone = self.one_to_one and len(self.order.jobs) == 1
+        return next(iter(self.target.outputs)) if alone else None
 
 
 def compiled(
@@ -55,7 +87,7 @@ def compiled(
     batches: bool = False,
     reader: Reader = kafka_reader,
 ) -> Compiled:
-    """Return the query of a job; `known` are schemas of streams as their writers make them.
+    """Return the query of an order; `known` are schemas of streams as their writers make them.
 
     With `batches` it is made for batches, whose size has a limit then. `reader` gives the records
     of each input.
@@ -63,115 +95,278 @@ def compiled(
     Raises, with the way out, for code that can't be loaded or that Spark does not understand, and
     for results that don't fit the stream they go to.
     """
-    job = order.job
+    made = _Making(session, order, known, reader, batches=batches)
+    last = order.job
     try:
-        inputs = range(len(job.inputs))
-        sources = [
-            _source(session, order, place, known, reader, batches=batches) for place in inputs
-        ]
-        target = _target(order, sources)
-        if job.map is not None:
-            return _mapped(order, sources, target)
-        return _framed(session, order, sources, target)
+        for last in order.jobs:
+            made.add(last)
+        return made.whole()
     except Exception as error:
-        raise analysis_failure(job.name, error) from error
+        raise analysis_failure(last.name, error) from error
 
 
-def _source(
-    session: SparkSession,
-    order: JobOrder,
-    place: int,
-    known: Mapping[str, Schema],
-    reader: Reader,
-    *,
-    batches: bool,
-) -> Source:
-    input_ = order.job.inputs[place]
-    stream = order.pipeline.streams[input_.stream]
-    schema = schema_of(stream, known.get(stream.name))
-    broker = order.brokers[stream.site or ""]
-    records = reader(session, stream, broker, order.job, input_, batches=batches)
-    letters = stream.dead_letters is not None or order.job.map is not None
-    return source_of(input_, stream, schema, records, letters=letters)
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What a job gives for one of its streams on a broker."""
+
+    stream: Stream
+    columns: Schema
+    frame: DataFrame
+    #: The frame with origins, where they are known.
+    whole: DataFrame | None
+
+
+class _Making:
+    """Puts a query together, job by job in the direction of the data."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        order: JobOrder,
+        known: Mapping[str, Schema],
+        reader: Reader,
+        *,
+        batches: bool,
+    ) -> None:
+        self._session = session
+        self._order = order
+        self._known = known
+        self._reader = reader
+        self._batches = batches
+        self._sources: list[Source] = []
+        self._seams: dict[str, Seam] = {}
+        self._parts: list[_Part] = []
+        self._frames: list[DataFrame] = []
+        self._schemas: dict[str, Schema] = {}
+        self._carries: dict[str, bool] = {}
+        self._several = len(order.jobs) > 1
+        self._lineage = self._several and any(job.map is not None for job in order.jobs)
+        #: The rows of a job at the end of the query that are made for the sink by itself.
+        self._own: DataFrame | None = None
+        self._fields: Mapping[str, str] | None = None
+        #: Why a record that is read from a stream inside can be malformed.
+        self._causes: dict[str, str] = {}
+        if any(stream.format is Format.ARROW for stream in order.pipeline.streams.values()):
+            register_writer(session)
+
+    def add(self, job: Job) -> None:
+        """Put a job's code over its inputs."""
+        order = replace(self._order, job=job)
+        sources = [self._source(job, place) for place in range(len(job.inputs))]
+        if job.exact:
+            self._exact(order, sources)
+            return
+        if job.map is not None:
+            self._map(order, sources)
+            return
+        if job.state is not None:
+            self._state(order, sources)
+            return
+        frames = results(self._session, order, sources)
+        self._frames += frames.values()
+        # Rows of a stream that is read twice have origins that say too little of what is written.
+        once = len({source.stream.name for source in sources}) == len(sources)
+        whole = {n: carried(frame, list(sources)) if once else None for n, frame in frames.items()}
+        self._carries[job.name] = None not in whole.values()
+        for name, frame in frames.items():
+            stream = order.pipeline.streams[name]
+            made = self._schemas[name] = check_fit(frame, stream)
+            if name in order.inside:
+                self._seams[name] = seam(stream, made, frame, whole[name])
+            else:
+                self._parts.append(_Part(stream, made, frame, whole[name]))
+
+    def _source(self, job: Job, place: int) -> Source:
+        input_ = job.inputs[place]
+        if input_.stream in self._seams:
+            return self._seams[input_.stream].source(input_)
+        order = self._order
+        stream = order.pipeline.streams[input_.stream]
+        schema = schema_of(stream, self._known.get(stream.name))
+        records = self._records(stream, job, input_)
+        if input_.table:
+            return table_of(input_, stream, schema, records)
+        records = fresh(records, input_, job)
+        letters = stream.dead_letters is not None or job.map is not None or job.keeps_state
+        found = source_of(
+            input_,
+            stream,
+            schema,
+            records,
+            letters=letters,
+            count=self._several and job.map is None,
+            lineage=self._lineage,
+            appended=job.state is not None or job.exact,
+            by=job.time_of(input_),
+        )
+        self._sources.append(found)
+        return found
+
+    def _records(self, stream: Stream, job: Job, input_: Input) -> DataFrame:
+        if outside(stream.name):
+            # Few drivers have such a job, and what it needs takes long to load.
+            from millrace.engines.spark.outside.reader import outside_reader  # noqa: PLC0415
+
+            return outside_reader(self._session, stream, job, self._order)
+        broker = self._order.brokers[stream.site or ""]
+        return self._reader(self._session, stream, broker, job, input_, batches=self._batches)
+
+    def _map(self, order: JobOrder, sources: Sequence[Source]) -> None:
+        """Put a function over records on top; alone, at the end or inside of a query."""
+        job, streams = order.job, order.pipeline.streams
+        self._carries[job.name] = True
+        self._schemas |= {name: streams[name].schema or {} for name in job.writes}
+        self._causes |= {s.stream.name: s.cause for s in sources if s.stream.name in self._seams}
+        target = self._target([streams[name] for name in job.writes])
+        if not self._several:
+            self._own = map_rows(order, sources, target)
+            return
+        if lost := [s.stream.name for s in sources if s.bare is None and not s.marked]:
+            raise OperationFailed(
+                "no-origin",
+                f"job {job.name} reads {lost[0]} inside of a query, where it is not known from "
+                "which record a row came",
+                "write fuse: never in this job",
+            )
+        rows = inside_rows(order, sources, target)
+        name = job.writes[0]
+        if name in order.inside:
+            self._seams[name] = made = mapped_seam(streams[name], rows)
+            self._causes[name] = made.cause
+        else:
+            self._own = addressed(rows, target)
+
+    def _exact(self, order: JobOrder, sources: Sequence[Source]) -> None:
+        """Put windows of our own on top."""
+        # What it needs takes long to load, and most drivers have no such job.
+        from millrace.engines.spark.exact.job import window_rows  # noqa: PLC0415
+
+        job = order.job
+        target = self._target([order.pipeline.streams[name] for name in job.writes])
+        self._own, schemas, self._fields = window_rows(order, sources, target)
+        self._carries[job.name] = False
+        self._schemas |= schemas
+
+    def _state(self, order: JobOrder, sources: Sequence[Source]) -> None:
+        """Put code with state per key on top."""
+        from millrace.engines.spark.keyed.job import keyed_rows  # noqa: PLC0415 - as above
+
+        job, streams = order.job, order.pipeline.streams
+        self._carries[job.name] = True
+        self._schemas |= {name: streams[name].schema or {} for name in job.writes}
+        target = self._target([streams[name] for name in job.writes])
+        self._own, self._fields = keyed_rows(order, sources, target)
+
+    def _target(self, outputs: Sequence[Stream]) -> Target:
+        streams = self._order.pipeline.streams
+        causes = {source.stream.name: source.cause for source in self._sources} | self._causes
+        letters = {
+            name: streams[dead]
+            for name in causes
+            if (dead := streams[name].dead_letters) is not None
+        }
+        return Target(
+            job_name(self._order),
+            {stream.name: stream for stream in outputs},
+            letters,
+            causes,
+            self._lineage,
+        )
+
+    def whole(self) -> Compiled:
+        """Return the query."""
+        if self._own is not None:
+            last = self._order.jobs[-1]
+            return self._made(
+                self._target([self._order.pipeline.streams[name] for name in last.writes]),
+                self._own,
+                carries=self._carries[last.name],
+            )
+        target = self._target([part.stream for part in self._parts])
+        wholes = [part.whole for part in self._parts if part.whole is not None]
+        one = len(self._parts) == 1
+        carries = len(wholes) == len(self._parts) and (one or len(self._sources) == 1)
+        if self._several and not carries and (self._lineage or not one):
+            lost = next(name for name, known in self._carries.items() if not known)
+            raise OperationFailed(
+                "no-origin",
+                f"job {lost} can't be one query with map jobs, or in a tree: it is not known from "
+                "which record its rows come",
+                "write fuse: never in this job",
+            )
+        rows = self._carried(wholes, target) if carries else self._plain(target)
+        return self._made(target, rows, carries=carries)
+
+    def _made(self, target: Target, rows: DataFrame, *, carries: bool) -> Compiled:
+        mapped = any(job.map is not None for job in self._order.jobs)
+        found = operators(self._frames)
+        if mapped:
+            found = Operators((*found.names, "MapInArrow"), python=True, stateful=found.stateful)
+        if any(stream.format is Format.ARROW for stream in target.outputs.values()):
+            found = replace(found, python=True)  # which writes such records
+        if any(job.keeps_state for job in self._order.jobs):
+            found = Operators(
+                (*found.names, "TransformWithStateInPySpark"), python=True, stateful=True
+            )
+        made = Compiled(
+            self._order,
+            target,
+            rows,
+            found,
+            carries=carries,
+            schemas=self._schemas,
+            letters=bool(target.letters)
+            and (mapped or any(_may_be_malformed(s.stream) for s in self._sources)),
+            sources=self._sources,
+            fields=self._fields,
+            one_to_one=carries and not mapped and len(self._parts) == 1,
+        )
+        return replace(made, shares=self._shares(made))
+
+    def _carried(self, wholes: Sequence[DataFrame], target: Target) -> DataFrame:
+        """Rows that know the record they came from: results and dead letters in one pass."""
+        parts = [
+            staged(whole, list(part.columns), part.stream, lineage=self._lineage)
+            for whole, part in zip(wholes, self._parts, strict=True)
+        ]
+        together = parts[0] if len(parts) == 1 else fanned(parts, self._sources[0].base)
+        return routed(together, target)
+
+    def _plain(self, target: Target) -> DataFrame:
+        """Rows that don't, and beside them the dead letters of each input."""
+        rows = _union(
+            [
+                plain_rows(part.frame, list(part.columns), part.stream, target)
+                for part in self._parts
+            ]
+        )
+        bases = [s.bare for s in self._sources if s.stream.name in target.letters]
+        dead = [letter_rows(base, target) for base in bases if base is not None]
+        return _union([rows, *(frame.select(*rows.columns) for frame in dead)])
+
+    def _shares(self, made: Compiled) -> tuple[Share, ...]:
+        jobs, inside = self._order.jobs, self._order.inside
+        if len(jobs) == 1:
+            enters = jobs[0].state is not None
+            return (Alone(jobs[0].name, jobs[0].follows, made.carries, made.only, enters),)
+        return tuple(
+            Member(
+                job.name,
+                [name for name in job.follows if name not in inside],
+                [name for name in job.follows if name in inside],
+                job.writes,
+                inside,
+                # A query that does not carry counts rows, not records, at its end.
+                self._carries[job.name] and (made.carries or inside.issuperset(job.writes)),
+                mapped=job.map is not None,
+            )
+            for job in jobs
+        )
 
 
 def job_name(order: JobOrder) -> str:
     """Return the job's name in headers; parts of a header are parted by spaces."""
     return f"{quote(order.pipeline.name)}/{order.job.name}"
-
-
-def _target(order: JobOrder, sources: Sequence[Source]) -> Target:
-    streams = order.pipeline.streams
-    letters = {
-        source.stream.name: streams[source.stream.dead_letters]
-        for source in sources
-        if source.stream.dead_letters is not None
-    }
-    return Target(
-        job_name(order),
-        {name: streams[name] for name in order.job.writes},
-        letters,
-        {source.stream.name: source.cause for source in sources},
-    )
-
-
-def _framed(
-    session: SparkSession, order: JobOrder, sources: Sequence[Source], target: Target
-) -> Compiled:
-    """A job whose code makes frames of frames: SQL and `python`."""
-    frames = results(session, order, sources)
-    schemas = {name: check_fit(frame, target.outputs[name]) for name, frame in frames.items()}
-    made = operators(list(frames.values()))
-    # Rows of a stream that is read twice have origins that say too little of what is written.
-    once = len({source.stream.name for source in sources}) == len(sources)
-    whole = {n: carried(frame, list(sources)) if once else None for n, frame in frames.items()}
-    complete = {name: frame for name, frame in whole.items() if frame is not None}
-    letters = bool(target.letters) and any(_may_be_malformed(s.stream) for s in sources)
-    if len(complete) == len(frames) and (len(frames) == 1 or len(sources) == 1):
-        parts = [
-            staged(frame, list(schemas[name]), target.outputs[name])
-            for name, frame in complete.items()
-        ]
-        whole_rows = parts[0] if len(parts) == 1 else fanned(parts, sources[0].base)
-        rows = routed(whole_rows, target)
-        return Compiled(
-            order,
-            target,
-            rows,
-            made,
-            carries=True,
-            schemas=schemas,
-            letters=letters,
-            sources=sources,
-            one_to_one=len(parts) == 1,
-        )
-    rows = _union([
-        plain_rows(frame, list(schemas[name]), target.outputs[name], target)
-        for name, frame in frames.items()
-    ])  # fmt: skip
-    dead = [letter_rows(s.base, target) for s in sources if s.stream.name in target.letters]
-    rows = _union([rows, *(frame.select(*rows.columns) for frame in dead)])
-    return Compiled(
-        order, target, rows, made, carries=False, schemas=schemas, letters=letters, sources=sources
-    )
-
-
-def _mapped(order: JobOrder, sources: Sequence[Source], target: Target) -> Compiled:
-    rows = map_rows(order, sources, target)
-    schemas: dict[str, Schema] = {
-        name: stream.schema or {} for name, stream in target.outputs.items()
-    }
-    made = Operators(("MapInArrow",), python=True)
-    return Compiled(
-        order,
-        target,
-        rows,
-        made,
-        carries=True,
-        schemas=schemas,
-        letters=bool(target.letters),
-        sources=sources,
-    )
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:

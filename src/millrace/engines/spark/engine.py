@@ -35,7 +35,8 @@ class SparkEngine:
     """A driver process and what is known of its jobs.
 
     `place` is the driver's folder; the lease in it makes sure that two drivers never write the
-    same checkpoints.
+    same checkpoints. `program` is the module that is run: one that brings transactions, where jobs
+    promise no duplicates.
     """
 
     def __init__(
@@ -47,8 +48,10 @@ class SparkEngine:
         master: str | None = None,
         options: Mapping[str, str] | None = None,
         java_options: Sequence[str] = (),
+        program: str = "millrace.engines.spark.host",
     ) -> None:
         self.place = place
+        self._program = program
         self._java = java
         self._jars = tuple(jars)
         self._master = master
@@ -100,7 +103,7 @@ class SparkEngine:
         settings.write_text(json.dumps(self._settings()), encoding="utf-8")
         settings.chmod(0o600)
         ours, theirs = socket.socketpair()
-        command = [sys.executable, "-m", "millrace.engines.spark.host", str(theirs.fileno())]
+        command = [sys.executable, "-m", self._program, str(theirs.fileno())]
         environment = {**os.environ, "JAVA_HOME": str(self._java.home)}
         with theirs:
             self._child = Child.start(
@@ -153,13 +156,13 @@ class SparkEngine:
 
     def start(self, order: JobOrder) -> None:
         """Run a job; see the port."""
-        name = order.job.name
         with self._lock:
-            self._jobs[name] = JobStatus(JobState.STARTING)
+            self._jobs |= {job.name: JobStatus(JobState.STARTING) for job in order.jobs}
         try:
             self._ask({"do": "start", "order": order_document(order)})
         except OperationFailed as failure:
-            self._note_failure(name, failure)
+            for job in order.jobs:
+                self._note_failure(job.name, failure)
             raise
 
     def stop(self, job: str, ends: Mapping[str, Mapping[int, int]] | None = None) -> None:

@@ -26,8 +26,15 @@ _KNOWN: tuple[tuple[str, str, str, bool], ...] = (
     (r"KAFKA_DATA_LOSS|Some data may have been lost", "data-expired",
      "records were deleted before they were read: raise the stream's retention; to go on without "
      "them set options: {failOnDataLoss: false} on the job", False),
+    (r"waiting for the Python worker to connect back", "slow-python",
+     "the machine was too busy to start Python within the ten seconds that Spark waits; the job is "
+     "tried again", True),
     (r"No resolvable bootstrap|TimeoutException|DisconnectExc|Connection refused", "no-broker",
      "is the broker up and its address right?", True),
+    (r"STATE_STORE_\w*(SCHEMA_NOT_COMPATIBLE|VALIDATION_FAILURE)|NOT_MATCH_IN_STATE_METADATA"
+     r"|schema for existing state", "state-misfit",
+     "the state that is kept does not fit the query: keep its keys, windows and the columns that a "
+     "join remembers as they were, or give the job another name to begin anew", False),
     (r"MISSING_METADATA_FILE|metadata file", "checkpoint-broken",
      "the checkpoint is not whole: copy it back, or remove the job's folder to begin anew", False),
     (r"OutOfMemoryError", "out-of-memory",

@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-USED, MALFORMED, DROPPED = 0, 1, 2
+USED, MALFORMED, DROPPED, LATE = 0, 1, 2, 3

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from millrace.engines.spark.arrow import TO_ARROW, from_arrow
+from millrace.engines.spark.binary import avro_schema
 from millrace.errors import OperationFailed
 from millrace.model.stream import Format, Stream
 
@@ -77,14 +79,14 @@ def decoded(stream: Stream, schema: Schema, value: str, record: str) -> Decoded:
     if stream.format in (Format.RAW, Format.TEXT):
         name, kind = next(iter(schema.items()))
         return Decoded("", {name: f"CAST({value} AS {kind})"}, "false", "")
+    if stream.format in (Format.AVRO, Format.ARROW):
+        return _binary(stream, schema, value, record)
     known = text(f"{ddl(schema)}, `{_CORRUPT}` string")
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     if stream.format is Format.JSON:
         function, more = "from_json", _JSON
-    elif stream.format is Format.CSV:
-        function, more = "from_csv", _CSV
     else:
-        raise _unknown(stream)
+        function, more = "from_csv", _CSV
     parsed = f"{function}(CAST({value} AS STRING), {known}, {_options({**options, **more})})"
     columns = {name: f"{record}.{quoted(name)}" for name in schema}
     # An empty value gives nothing at all; a value of another type is kept as corrupt.
@@ -92,6 +94,22 @@ def decoded(stream: Stream, schema: Schema, value: str, record: str) -> Decoded:
     if stream.format is Format.JSON:
         malformed += f" OR {_goes_on(value)}"
     return Decoded(parsed, columns, f"({malformed})", f"not {stream.format} of ({ddl(schema)})")
+
+
+def _binary(stream: Stream, schema: Schema, value: str, record: str) -> Decoded:
+    """Avro and Arrow: what can't be read gives nothing at all, or columns of nothing."""
+    malformed = f"{record} IS NULL"
+    if stream.format is Format.AVRO:
+        # Spark gives a row of nulls for what it can't read; a true one is a zero for each column.
+        nothing = " AND ".join(f"{record}.{quoted(name)} IS NULL" for name in schema)
+        malformed += f" OR ({nothing} AND {value} != X'{'00' * len(schema)}')"
+        options = _options({"mode": "PERMISSIVE"})
+        parsed = f"from_avro({value}, {text(avro_schema(schema))}, {options})"
+    else:
+        parsed = f"{from_arrow(ddl(schema))}({value})"
+    columns = {name: f"CAST({record}.{quoted(name)} AS {kind})" for name, kind in schema.items()}
+    cause = f"not {stream.format} of ({ddl(schema)})"
+    return Decoded(parsed, columns, f"({malformed})", cause)
 
 
 def _goes_on(value: str) -> str:
@@ -124,12 +142,15 @@ def encoded(stream: Stream, columns: Sequence[str]) -> str:
             )
         kind = "STRING" if stream.format is Format.TEXT else "BINARY"
         return f"CAST(CAST({quoted(columns[0])} AS {kind}) AS BINARY)"
-    raise _unknown(stream)
-
-
-def _unknown(stream: Stream) -> OperationFailed:
-    return OperationFailed(
-        "not-yet",
-        f"stream {stream.name}: Spark jobs can't use {stream.format} yet",
-        "use json, csv, text or raw",
-    )
+    schema = stream.schema
+    if not schema:
+        raise OperationFailed(
+            "no-schema",
+            f"stream {stream.name} is {stream.format} and has no schema",
+            f"write streams.{stream.name}.schema: {{column: type, ...}}",
+        )
+    cast = ", ".join(f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}"
+                     for name, kind in schema.items())  # fmt: skip
+    if stream.format is Format.AVRO:
+        return f"to_avro(struct({cast}), {text(avro_schema(schema))})"
+    return f"{TO_ARROW}(struct({cast}))"

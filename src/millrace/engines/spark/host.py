@@ -24,6 +24,7 @@ from millrace.engines.spark.order import read_order
 from millrace.engines.spark.session import DriverSettings, start_session
 from millrace.engines.spark.warm import warm_up
 from millrace.errors import OperationFailed
+from millrace.ports import TransactionsOf
 
 #: Starts side by side; more only fight for the cores.
 STARTERS = 4
@@ -92,8 +93,8 @@ class Host:
             list(pool.map(lambda name: self._jobs.stop(name, None), names))
 
 
-def main() -> None:
-    """Take the lease, start Spark, say so, and serve."""
+def serve(transactions: TransactionsOf | None = None) -> None:
+    """Take the lease, start Spark, say so, and serve until told to end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the agent's to handle
     channel = Channel(socket.socket(fileno=int(sys.argv[1])))
     settings = json.loads(Path(sys.argv[2]).read_text("utf-8"))
@@ -112,7 +113,7 @@ def main() -> None:
         channel.send({"event": "failed", **failure_document(failure)})
         sys.exit(1)
     remember_classes()
-    jobs = Jobs(session, driver, channel.send)
+    jobs = Jobs(session, driver, channel.send, transactions)
     channel.send(
         {
             "event": "ready",
@@ -130,4 +131,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve()

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from threading import Event, Lock
+from threading import Event, Lock, Thread
 from typing import Any, ClassVar, cast
 
 from pyspark.sql import SparkSession
@@ -19,13 +19,15 @@ from millrace.engines.spark.errors import run_failure
 from millrace.engines.spark.formats import Schema
 from millrace.engines.spark.java import java_class
 from millrace.engines.spark.mode import Choice, QueryFacts, choose, likely_batches
+from millrace.engines.spark.once import once_of
 from millrace.engines.spark.order import same_order
+from millrace.engines.spark.outside.bridge import bridged, outside
 from millrace.engines.spark.query import DRAIN_SECONDS, Query, one_broker, start_query, wait_for
 from millrace.engines.spark.session import DriverSettings, job_session
 from millrace.engines.spark.source import READER
 from millrace.errors import OperationFailed
-from millrace.model.job import Mode
-from millrace.ports import JobOrder, JobState
+from millrace.model.job import Job, Mode
+from millrace.ports import JobOrder, JobState, TransactionsOf
 
 Tell = Callable[[dict[str, Any]], object]
 #: How long the news of a query may wait for its start to return.
@@ -38,14 +40,33 @@ class _Prepared:
     query: Compiled
     choice: Choice
 
+    def facts(self, job: Job) -> dict[str, Any]:
+        """What is told of one of the query's jobs."""
+        schemas = self.query.schemas
+        return {
+            "mode": self.choice.mode.value,
+            "reasons": list(self.choice.reasons),
+            "schemas": {n: dict(schemas[n]) for n in job.writes if not outside(n)},
+            "operators": list(self.query.operators.names),
+            "stateful": self.query.operators.stateful,
+            "carries": self.query.carries,
+        }
+
 
 class Jobs:
     """What runs in this driver. Every method may be called from any thread."""
 
-    def __init__(self, session: SparkSession, settings: DriverSettings, tell: Tell) -> None:
+    def __init__(
+        self,
+        session: SparkSession,
+        settings: DriverSettings,
+        tell: Tell,
+        transactions: TransactionsOf | None = None,
+    ) -> None:
         self._session = session
         self._settings = settings
         self._tell = tell
+        self._transactions = transactions
         self._queries: dict[str, Query] = {}
         self._examined: dict[str, _Prepared] = {}
         self._lock = Lock()
@@ -53,26 +74,18 @@ class Jobs:
     def examine(self, orders: list[JobOrder]) -> dict[str, Any]:
         """Return how each job would run; streams without a schema take their writer's."""
         known: dict[str, Schema] = {}
-        found = {}
-        for order in orders:
+        found: dict[str, Any] = {}
+        for order in map(bridged, orders):
             made = self._prepared(order, known)
-            query, choice = made.query, made.choice
-            known |= query.schemas
+            known |= made.query.schemas
             with self._lock:
                 self._examined[order.job.name] = made
-            found[order.job.name] = {
-                "mode": choice.mode.value,
-                "reasons": list(choice.reasons),
-                "schemas": {name: dict(schema) for name, schema in query.schemas.items()},
-                "operators": list(query.operators.names),
-                "stateful": query.operators.stateful,
-                "carries": query.carries,
-            }
+            found |= {job.name: made.facts(job) for job in order.jobs}
         return found
 
     def start(self, order: JobOrder) -> dict[str, Any]:
-        """Start a job; one that runs already is left alone."""
-        name = order.job.name
+        """Start a job; one that runs already is left alone, one whose source ended is over."""
+        name, order = order.job.name, bridged(order)
         with self._lock:
             running = self._queries.get(name)
         if running is not None and running.stream.isActive:
@@ -86,13 +99,16 @@ class Jobs:
         listener = _Listener(self, name)
         made.session.streams.addListener(cast("StreamingQueryListener", listener))
         try:
-            started = start_query(made.session, made.query, choice.mode)
-            self._told_progress(name, started)
-            self._told(name, JobState.RUNNING, mode=choice.mode, reasons=choice.reasons)
+            once = once_of(made.query, self._transactions)
+            started = start_query(made.session, made.query, choice.mode, once)
+            self._told_progress(started)
+            self._told(order, JobState.RUNNING, mode=choice.mode, reasons=choice.reasons)
             with self._lock:
                 self._queries[name] = started
         finally:
             listener.known.set()
+        if started.over:
+            self._finish_soon(started)
         return {
             "mode": choice.mode.value,
             "reasons": list(choice.reasons),
@@ -102,9 +118,9 @@ class Jobs:
     def _prepared(self, order: JobOrder, known: Mapping[str, Schema]) -> _Prepared:
         """A job's query in a session of its own, and the mode that it takes."""
         own = job_session(self._session, order.job, READER)
-        batches = likely_batches(order.job)
+        batches = likely_batches(order.jobs)
         query = compiled(own, order, known, batches=batches)
-        parts = sum(order.pipeline.streams[name].partitions for name in order.job.reads)
+        parts = sum(source.stream.partitions for source in query.sources)
         facts = QueryFacts(
             query.operators.names,
             query.operators.python,
@@ -115,15 +131,14 @@ class Jobs:
             parts,
             self._settings.slots,
         )
-        choice = choose(order.job, facts)
+        choice = choose(order.jobs, facts)
         if batches is (choice.mode is Mode.REAL_TIME):
             query = compiled(own, order, known, batches=not batches)
         return _Prepared(own, query, choice)
 
     def stop(self, name: str, ends: Mapping[str, Mapping[str, int]] | None) -> dict[str, Any]:
         """Stop a job; with `ends` all input up to there is committed first."""
-        with self._lock:
-            query = self._queries.get(name)
+        query = self._query(name)
         if query is None:
             return {}
         if ends is not None:
@@ -131,10 +146,15 @@ class Jobs:
         query.stop()
         self._settle(query)
         with self._lock:
-            self._queries.pop(name, None)
-        self._told_progress(name, query)
-        self._told(name, JobState.STOPPED)
-        return {"progress": asdict(query.ledger.progress)}
+            self._queries.pop(query.compiled.order.job.name, None)
+        self._told_progress(query)
+        self._told(query.compiled.order, JobState.STOPPED)
+        return {"progress": asdict(query.ledgers[name].progress)}
+
+    def _query(self, name: str) -> Query | None:
+        """The query that a job is in, if it runs here."""
+        with self._lock:
+            return next((query for query in self._queries.values() if name in query.ledgers), None)
 
     def _drain(self, query: Query, ends: Mapping[str, Mapping[int, int]]) -> None:
         """Let a job commit all up to some ends; a real-time one goes on in drain mode for that."""
@@ -152,11 +172,11 @@ class Jobs:
         self._settle(query)
         session = job_session(self._session, query.compiled.order.job, READER)
         again = compiled(session, query.compiled.order, {}, batches=True)
-        last = start_query(session, again, Mode.DRAIN)
+        last = start_query(session, again, Mode.DRAIN, once_of(again, self._transactions))
         if not last.stream.awaitTermination(int(DRAIN_SECONDS)):
             raise OperationFailed("too-slow", f"job {name} was not drained in {DRAIN_SECONDS} s")
         for progress in last.stream.recentProgress:
-            query.ledger.add(_document(progress), time.time())
+            query.add(_document(progress), time.time())
 
     @staticmethod
     def _settle(query: Query) -> None:
@@ -165,35 +185,54 @@ class Jobs:
         for progress in query.stream.recentProgress:
             document = _document(progress)
             if int(document["batchId"]) <= done:
-                query.ledger.add(document, time.time())
+                query.add(document, time.time())
         if (left := query.unreported()) is not None:
-            query.ledger.add(left, time.time())
+            query.add(left, time.time())
 
     def describe(self, name: str) -> dict[str, Any]:
         """Return what is known of a job, Spark's own plan of it included."""
-        with self._lock:
-            query = self._queries.get(name)
+        query = self._query(name)
         if query is None:
             raise OperationFailed("no-job", f"job {name} does not run in this driver")
         return {
             "mode": query.mode.value,
             "operators": list(query.compiled.operators.names),
-            "progress": asdict(query.ledger.progress),
+            "progress": asdict(query.ledgers[name].progress),
+            "fused": [job.name for job in query.compiled.order.fused],
             "status": dict(query.stream.status),
         }
 
     def names(self) -> list[str]:
         """Return the names of the jobs that run."""
         with self._lock:
-            return [name for name, query in self._queries.items() if query.stream.isActive]
+            return [
+                name for query in self._queries.values() if query.stream.isActive
+                for name in query.ledgers
+            ]  # fmt: skip
 
     def progressed(self, name: str, event: dict[str, Any]) -> None:
         """A query reports a batch."""
         with self._lock:
             query = self._queries.get(name)
         if query is not None:
-            progress = query.ledger.add(event, time.time())
-            self._tell({"event": "progress", "job": name, "progress": asdict(progress)})
+            query.add(event, time.time())
+            self._told_progress(query)
+            if query.ends(event):
+                self._finish_soon(query)
+
+    def _finish_soon(self, query: Query) -> None:
+        """End a job, not in this thread: Spark waits for it when a query is stopped."""
+        if not query.gate.closed.is_set():
+            Thread(target=self._finish, args=(query,), daemon=True).start()
+
+    def _finish(self, query: Query) -> None:
+        """End a job whose source has ended."""
+        query.stop()
+        self._settle(query)
+        with self._lock:
+            self._queries.pop(query.compiled.order.job.name, None)
+        self._told_progress(query)
+        self._told(query.compiled.order, JobState.ENDED)
 
     def terminated(self, name: str, error: str | None) -> None:
         """A query ended; by itself or by an error, unless a stop was ordered."""
@@ -202,31 +241,34 @@ class Jobs:
             if query is None or query.gate.closed.is_set():
                 return
             self._queries.pop(name, None)
+        order = query.compiled.order
         if error is None:
-            self._told(name, JobState.ENDED)
+            self._told(order, JobState.ENDED)
             return
         failed = run_failure(name, error)
-        self._told(name, JobState.FAILED, failure=failed)
+        self._told(order, JobState.FAILED, failure=failed)
 
-    def _told_progress(self, name: str, query: Query) -> None:
-        progress = asdict(query.ledger.progress)
-        self._tell({"event": "progress", "job": name, "progress": progress})
+    def _told_progress(self, query: Query) -> None:
+        for name, ledger in query.ledgers.items():
+            progress = asdict(ledger.progress)
+            self._tell({"event": "progress", "job": name, "progress": progress})
 
     def _told(
         self,
-        name: str,
+        order: JobOrder,
         state: JobState,
         *,
         mode: Mode | None = None,
         reasons: tuple[str, ...] = (),
         failure: OperationFailed | None = None,
     ) -> None:
-        message: dict[str, Any] = {"event": "job", "job": name, "state": state.value}
+        message: dict[str, Any] = {"event": "job", "state": state.value}
         if mode is not None:
             message |= {"mode": mode.value, "reasons": list(reasons)}
         if failure is not None:
             message |= failure_document(failure)
-        self._tell(message)
+        for job in order.jobs:
+            self._tell({**message, "job": job.name})
 
 
 def failure_document(failure: OperationFailed) -> dict[str, Any]:

@@ -53,9 +53,9 @@ def clear(place: Path) -> int:
     return last.generation + 1
 
 
-def take(place: Path, generation: int) -> Lease:
-    """Write this process into the lease; it must lead a session of its own."""
-    pid = os.getpid()
+def take(place: Path, generation: int, pid: int | None = None) -> Lease:
+    """Write a process, by default this one, into the lease; it must lead a session of its own."""
+    pid = os.getpid() if pid is None else pid
     lease = Lease(generation, socket.gethostname(), pid, started_at(pid))
     place.mkdir(parents=True, exist_ok=True)
     fresh = place / f"{_FILE}.{pid}"

@@ -4,27 +4,37 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from millrace.engines.spark.checkpoint import Committed, Positions
+from millrace.engines.spark.source import IN, SKEW, counts_of
 from millrace.ports import Fates, Progress
+
+
+class Share(Protocol):
+    """A job's part in a query."""
+
+    @property
+    def reads(self) -> Sequence[str]:
+        """The streams that it reads from a broker."""
+        ...
+
+    def fates(self, event: Mapping[str, Any]) -> Fates:
+        """Return the counts of one batch, from what the query observed."""
+        ...
 
 
 class Ledger:
     """Adds up the counts of batches, each once, and writes them down at each boundary."""
 
-    def __init__(
-        self, file: Path, *, carries: bool, topics: Mapping[str, str], only: str | None = None
-    ) -> None:
-        """Read what is known; `only` is the stream that gets a row for each record used."""
+    def __init__(self, file: Path, share: Share, topics: Mapping[str, str]) -> None:
+        """Read what is known; `share` tells the counts of a batch, `topics` each topic's stream."""
         self._file = file
-        self._carries = carries
-        self._only = only
-        #: The stream of each topic.
-        self._streams = dict(topics)
+        self._share = share
+        self._streams = {topic: name for topic, name in topics.items() if name in share.reads}
         self._lock = threading.Lock()
         self.progress = _read(file)
 
@@ -50,17 +60,17 @@ class Ledger:
             seen = self._by_stream(committed.first)
         return _distance(seen, self._by_stream(committed.positions))
 
-    def add(self, event: dict[str, Any], now: float) -> Progress:
+    def add(self, event: Mapping[str, Any], now: float) -> Progress:
         """Add a batch that Spark committed; one that was added already changes nothing."""
         with self._lock:
             batch = int(event["batchId"])
             sources = event.get("sources", [])
             positions: Positions = {}
             for source in sources:
-                positions.update(self._by_stream(_offsets(source.get("endOffset"))))
+                positions.update(self._by_stream(offsets(source.get("endOffset"))))
             fates = self.progress.fates
             if batch > self.progress.batch:
-                fates = added(fates, self._batch(event))
+                fates = added(fates, self._share.fates(event))
             self.progress = Progress(
                 max(batch, self.progress.batch),
                 now,
@@ -68,38 +78,24 @@ class Ledger:
                 float(event.get("processedRowsPerSecond") or 0.0),
                 float(event.get("batchDuration") or 0) / 1000,
                 fates,
+                self._skew(event),
             )
             self._write()
             return self.progress
 
-    def _batch(self, event: dict[str, Any]) -> Fates:
-        """The counts of one batch, from what the query observed."""
+    def _skew(self, event: Mapping[str, Any]) -> float | None:
+        """The mean skew of a batch, of the input that has the greatest; else what it was."""
         observed = event.get("observedMetrics") or {}
-        out = observed.get("out") or {}
-        written = {
-            name.partition(":")[2]: int(count or 0)
-            for name, count in out.items()
-            if name.startswith("written:")
-        }
-        if self._carries:
-            read = sum(int(source.get("numInputRows") or 0) for source in event.get("sources", []))
-            used, malformed = int(out.get("used") or 0), int(out.get("malformed") or 0)
-            dropped = int(out.get("dropped") or 0)
-            if self._only is not None:
-                written = {self._only: used}
-            filtered = max(read - used - malformed - dropped, 0)
-            return Fates(read, used, filtered, malformed, 0, dropped, 0, written)
-        counts = [value for name, value in observed.items() if name.startswith("in:")]
-        read = sum(int(value.get("read") or 0) for value in counts)
-        malformed = sum(int(value.get("malformed") or 0) for value in counts)
-        late = sum(
-            int(operator.get("numRowsDroppedByWatermark") or 0)
-            for operator in event.get("stateOperators", [])
-        )
-        return Fates(read, read - malformed, None, malformed, late, 0, 0, written)
+        counts = [c for name in self._share.reads for c in counts_of(observed, IN, name)]
+        found = [count[SKEW] for count in counts if count.get(SKEW) is not None]
+        return max(found) / 1000 if found else self.progress.skew_seconds
 
     def _by_stream(self, positions: Positions) -> Positions:
-        return {self._streams.get(topic, topic): parts for topic, parts in positions.items()}
+        return {
+            self._streams[topic]: parts
+            for topic, parts in positions.items()
+            if topic in self._streams
+        }
 
     def _write(self) -> None:
         fresh = self._file.with_suffix(".new")
@@ -144,7 +140,8 @@ def _read(file: Path) -> Progress:
         return Progress()
 
 
-def _offsets(value: Any) -> Positions:
+def offsets(value: Any) -> Positions:
+    """Return positions as Spark tells them, by topic or what stands for one."""
     found = json.loads(value) if isinstance(value, str) else value or {}
     return {topic: {int(p): at for p, at in parts.items()} for topic, parts in found.items()}
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -22,7 +23,18 @@ OUTPUT = (
     "out int, value binary, result_key string, fate int, cause string, index int, "
     "input int, partition int, position long, key binary, payload binary, times string"
 )
+#: The same inside a query of several jobs: which input, the record, if it is dead already, and
+#: where it came from, which only passes.
+INSIDE_INPUT = ("reader", "key", "value", "bad", "origin")
+INSIDE_OUTPUT = (
+    "out int, value binary, result_key string, fate int, cause string, index int, "
+    "reader int, key binary, bad boolean, payload binary, origin {origin}"
+)
+#: The most results that a record may have inside a query of several jobs.
+MOST_RESULTS = 2**20
 _CAUSE_CHARACTERS = 300
+#: A result: which output, value, key, fate, and the cause where there is none.
+Made = tuple[int, bytes | None, str | None, int, str | None]
 
 
 class StoppedByError(Exception):
@@ -42,21 +54,27 @@ class MapTask:
     outputs: Mapping[str, tuple[int, Format, Mapping[str, str] | None, tuple[str, ...], int]]
     policy: ErrorPolicy
     retries: int
+    #: Whether it stands inside a query of several jobs.
+    inside: bool = False
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Map batches to batches."""
+        work = self.work()
+        for batch in batches:
+            yield work.done_inside(batch) if self.inside else work.done(batch)
+
+    def work(self) -> Work:
+        """Return what works in a worker."""
         serve(self.package, self.modules)
         readers = [reader(format_, schema) for format_, schema in self.inputs]
         writers = {
             name: (place, writer(format_, schema), key, largest)
             for name, (place, format_, schema, key, largest) in self.outputs.items()
         }
-        work = _Work(self, readers, writers)
-        for batch in batches:
-            yield work.done(batch)
+        return Work(self, readers, writers)
 
 
-class _Work:
+class Work:
     """A worker's own state: readers and writers made once."""
 
     def __init__(
@@ -72,39 +90,62 @@ class _Work:
 
     def done(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of a batch: results, and dead letters of what has none."""
+        columns: list[list[Any]] = [batch.column(place).to_pylist() for place in (0, 4)]
+        inputs, values = columns
+        rows, made = self._all(inputs, values, ())
+        taken = _taken(batch, rows)
+        passed = [taken.column(place) for place in (0, 1, 2, 3)]
+        payload = _payload(taken.column(4), made[3])
+        return _batch(OUTPUT, [*_arrays(made), *passed, payload, taken.column(5)])
+
+    def done_inside(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Do the same inside a query of several jobs; what is dead already only passes."""
+        columns: list[list[Any]] = [batch.column(place).to_pylist() for place in (0, 2, 3)]
+        inputs, values, bad = columns
+        rows, made = self._all(inputs, values, bad)
+        if max(made[5], default=0) >= MOST_RESULTS:
+            message = f"a record has more than {MOST_RESULTS} results; write fuse: never"
+            raise StoppedByError(message)
+        taken = _taken(batch, rows)
+        passed = [taken.column(place) for place in (0, 1, 3)]
+        payload = _payload(taken.column(2), made[3])
+        return _batch(INSIDE_OUTPUT, [*_arrays(made), *passed, payload, taken.column(4)])
+
+    def _all(
+        self, inputs: Sequence[int], values: Sequence[bytes | None], dead: Sequence[bool]
+    ) -> tuple[list[int], tuple[list[Any], ...]]:
+        """The results of all records, column by column, and which record each is of."""
         rows: list[int] = []
         outs: list[int] = []
-        values: list[bytes | None] = []
+        results: list[bytes | None] = []
         keys: list[str | None] = []
         fates: list[int] = []
         causes: list[str | None] = []
         indexes: list[int] = []
-        inputs: list[Any] = batch.column(0).to_pylist()
-        for row, value in enumerate(batch.column(4).to_pylist()):
-            record = self._readers[inputs[row]](value)
-            if record is None:
-                made: list[tuple[int, bytes | None, str | None, int, str | None]] = [
-                    (0, None, None, MALFORMED, None)
-                ]
-            else:
-                made = self._made(record)
+        for row, value in enumerate(values):
+            record = None if dead and dead[row] else self._readers[inputs[row]](value)
+            made: list[Made] = [(0, None, None, MALFORMED, None)]
+            if record is not None:
+                made = self.given(partial(self._task.function, record))
             for index, (out, data, key, fate, cause) in enumerate(made):
                 rows.append(row)
                 outs.append(out)
-                values.append(data)
+                results.append(data)
                 keys.append(key)
                 fates.append(fate)
                 causes.append(cause)
                 indexes.append(index)
-        return _batch(batch, rows, (outs, values, keys, fates, causes, indexes))
+        return rows, (outs, results, keys, fates, causes, indexes)
 
-    def _made(
-        self, record: dict[str, Any]
-    ) -> list[tuple[int, bytes | None, str | None, int, str | None]]:
-        """The rows of a record, or its dead letter when its code gave up."""
+    def read(self, place: int, value: bytes | None) -> dict[str, Any] | None:
+        """Return a record of an input; None for one that is malformed."""
+        return self._readers[place](value)
+
+    def given(self, call: Callable[[], Any]) -> list[Made]:
+        """Return the rows of what the user's code returns, or a dead letter when it gave up."""
         for left in range(self._task.retries, -1, -1):
             try:
-                return [self._row(result) for result in _results(self._task.function(record))]
+                return [self._row(result) for result in _results(call())]
             except Exception as error:
                 if left and self._task.policy is ErrorPolicy.RETRY:
                     continue
@@ -114,7 +155,7 @@ class _Work:
                 return [(0, None, None, DROPPED, cause)]
         return []
 
-    def _row(self, result: Any) -> tuple[int, bytes | None, str | None, int, str | None]:
+    def _row(self, result: Any) -> Made:
         if self._only is not None:
             target = self._only
             if isinstance(result, tuple):
@@ -162,27 +203,26 @@ def _results(returned: Any) -> Iterable[Any]:
     return returned  # type: ignore[no-any-return]
 
 
-def _batch(batch: pa.RecordBatch, rows: list[int], made: tuple[list[Any], ...]) -> pa.RecordBatch:
-    outs, values, keys, fates, causes, indexes = made
-    where = pa.array(rows, pa.int32())
-    taken = (
-        batch
-        if len(rows) == batch.num_rows and rows == list(range(len(rows)))
-        else batch.take(where)
-    )
-    dead = [None if fate == USED else True for fate in fates]
-    payload = pa.nulls(len(rows), pa.binary())
-    if any(dead):
-        column = taken.column(4).to_pylist()
-        payload = pa.array(
-            [v if d else None for v, d in zip(column, dead, strict=True)], pa.binary()
-        )
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array(outs, pa.int32()), pa.array(values, pa.binary()), pa.array(keys, pa.string()),
-            pa.array(fates, pa.int32()), pa.array(causes, pa.string()),
-            pa.array(indexes, pa.int32()), taken.column(0), taken.column(1), taken.column(2),
-            taken.column(3), payload, taken.column(5),
-        ],
-        names=[part.strip().split(" ")[0] for part in OUTPUT.split(",")],
-    )  # fmt: skip
+def _taken(batch: pa.RecordBatch, rows: list[int]) -> pa.RecordBatch:
+    """The records once for each of their results."""
+    if len(rows) == batch.num_rows and rows == list(range(len(rows))):
+        return batch
+    return batch.take(pa.array(rows, pa.int32()))
+
+
+def _payload(values: Any, fates: Sequence[int]) -> Any:
+    """The record itself where it has no result, for its dead letter."""
+    if all(fate == USED for fate in fates):
+        return pa.nulls(len(fates), pa.binary())
+    pairs = zip(values.to_pylist(), fates, strict=True)
+    return pa.array([None if fate == USED else value for value, fate in pairs], pa.binary())
+
+
+def _arrays(made: tuple[list[Any], ...]) -> list[Any]:
+    kinds = (pa.int32(), pa.binary(), pa.string(), pa.int32(), pa.string(), pa.int32())
+    return [pa.array(column, kind) for column, kind in zip(made, kinds, strict=True)]
+
+
+def _batch(declared: str, columns: list[Any]) -> pa.RecordBatch:
+    names = [part.strip().split(" ")[0] for part in declared.split(",")]
+    return pa.RecordBatch.from_arrays(columns, names=names)

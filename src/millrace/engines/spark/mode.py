@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from millrace.errors import OperationFailed
 from millrace.model.job import Emit, Job, Mode, Order
+from millrace.model.policy import OverloadPolicy
 from millrace.model.stream import Promise
 
 #: The shortest real-time batch that Spark allows.
@@ -38,6 +40,7 @@ _WORDS = {
     "MapInPandas": "a Python function over batches",
     "PythonMapInArrow": "a Python function over batches",
     "Sort": "ORDER BY",
+    "TransformWithStateInPySpark": "state kept by Python",
     "Window": "a window function (OVER)",
 }
 
@@ -68,9 +71,13 @@ class Choice:
     reasons: tuple[str, ...]
 
 
-def choose(job: Job, facts: QueryFacts) -> Choice:
-    """Return the mode; raises where the file asks for one that can't be."""
-    against = obstacles(job, facts)
+def choose(jobs: Sequence[Job], facts: QueryFacts) -> Choice:
+    """Return the mode of a query; raises where the file asks for one that can't be.
+
+    Jobs of one query ask for the same.
+    """
+    job, *_ = jobs
+    against = obstacles(jobs, facts)
     if job.mode is Mode.REAL_TIME:
         if against:
             raise OperationFailed(
@@ -86,21 +93,24 @@ def choose(job: Job, facts: QueryFacts) -> Choice:
     return Choice(Mode.REAL_TIME, ("nothing stands against it",))
 
 
-def likely_batches(job: Job) -> bool:
-    """Whether the file alone says that a job runs in batches, most likely."""
-    return (
+def likely_batches(jobs: Sequence[Job]) -> bool:
+    """Whether the file alone says that a query runs in batches, most likely."""
+    return any(
         job.mode in (Mode.MICRO_BATCH, Mode.DRAIN)
         or job.kind in ("map", "state")
+        or job.outside
         or job.interval is not None
         or (job.window is not None and job.emit is Emit.FINAL)
+        for job in jobs
     )
 
 
-def obstacles(job: Job, facts: QueryFacts) -> list[str]:
-    """Return why a job can't run in real-time mode; empty if it can."""
+def obstacles(jobs: Sequence[Job], facts: QueryFacts) -> list[str]:
+    """Return why a query can't run in real-time mode; empty if it can."""
+    job, *_ = jobs
     found = []
-    if job.kind in ("map", "state"):
-        found.append(f"{job.kind}: a Python function would hold records until the batch ends")
+    if kinds := [other.kind for other in jobs if other.kind in ("map", "state")]:
+        found.append(f"{kinds[0]}: a Python function would hold records until the batch ends")
     elif facts.python:
         found.append("a Python function in the query would hold records until the batch ends")
     found += [
@@ -112,16 +122,24 @@ def obstacles(job: Job, facts: QueryFacts) -> list[str]:
         found.append("emit: final gives each result once, when it is final (emit: updates may)")
     if facts.stateful and facts.letters and not facts.carries:
         found.append("malformed records of a job with state need a second read of its input")
-    if job.order is Order.PRESERVE:
-        found.append("order: preserve needs batches")
-    if job.promise is Promise.NO_DUPLICATES:
-        found.append("promise: no-duplicates needs batches")
-    if job.interval is not None:
-        found.append(f"interval: {job.interval} asks for batches")
-    if job.checkpoint.every.seconds < LEAST_BATCH_SECONDS:
-        found.append(f"checkpoint.every is below {LEAST_BATCH_SECONDS} s, Spark's least")
+    found += _asked(job)
     if facts.brokers > 1:
         found.append("its outputs are on several brokers")
     if facts.slots > facts.slots_there:
         found.append(f"it needs {facts.slots} task slots and the driver has {facts.slots_there}")
     return found
+
+
+def _asked(job: Job) -> list[str]:
+    """What the file asks for that only batches give."""
+    drops = job.overload is not None and job.overload.policy is OverloadPolicy.DROP_OLDEST
+    least = job.checkpoint.every.seconds < LEAST_BATCH_SECONDS
+    reasons = {
+        "what is outside of brokers is read and written in batches": job.outside,
+        "order: preserve needs batches": job.order is Order.PRESERVE,
+        "promise: no-duplicates needs batches": job.promise is Promise.NO_DUPLICATES,
+        "overload: drop-oldest looks at the age of records when a batch begins": drops,
+        f"interval: {job.interval} asks for batches": job.interval is not None,
+        f"checkpoint.every is below {LEAST_BATCH_SECONDS} s, Spark's least": least,
+    }
+    return [reason for reason, holds in reasons.items() if holds]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from millrace.model.job import Job
 from millrace.model.pipeline import Pipeline
 from millrace.model.stream import Stream
 from millrace.ports import JobOrder
@@ -18,9 +19,12 @@ from millrace.wire import pipeline_document
 def order_document(order: JobOrder) -> dict[str, Any]:
     """Return the order as plain data; the pipeline is cut down to what the job touches."""
     return {
-        "pipeline": pipeline_document(part_of(order.pipeline, order.job.name)),
+        "pipeline": pipeline_document(part_of(order.pipeline, order.jobs)),
         "job": order.job.name,
+        "fused": [job.name for job in order.fused],
+        "inside": sorted(order.inside),
         "brokers": {site: dict(settings) for site, settings in order.brokers.items()},
+        "writers": {site: dict(settings) for site, settings in order.writers.items()},
         "place": str(order.place),
         "code": str(order.code),
     }
@@ -36,14 +40,19 @@ def read_order(document: dict[str, Any]) -> JobOrder:
         document["brokers"],
         Path(document["place"]),
         Path(document["code"]),
+        tuple(pipeline.jobs[name] for name in document["fused"]),
+        frozenset(document["inside"]),
+        document["writers"],
     )
 
 
 def same_order(one: JobOrder, other: JobOrder) -> bool:
     """Whether two orders are the same but for schemas that were found out in between."""
     return (
-        one.job == other.job
+        one.jobs == other.jobs
+        and one.inside == other.inside
         and dict(one.brokers) == dict(other.brokers)
+        and dict(one.writers) == dict(other.writers)
         and one.place == other.place
         and one.code == other.code
         and _without_schemas(one) == _without_schemas(other)
@@ -51,19 +60,18 @@ def same_order(one: JobOrder, other: JobOrder) -> bool:
 
 
 def _without_schemas(order: JobOrder) -> dict[str, Stream]:
-    part = part_of(order.pipeline, order.job.name)
+    part = part_of(order.pipeline, order.jobs)
     return {name: replace(stream, schema=None) for name, stream in part.streams.items()}
 
 
-def part_of(pipeline: Pipeline, job: str) -> Pipeline:
-    """Return the pipeline of one job: it, its streams, their dead letters and their sites."""
-    found = pipeline.jobs[job]
-    names = dict.fromkeys((*found.reads, *found.writes))
+def part_of(pipeline: Pipeline, jobs: Sequence[Job]) -> Pipeline:
+    """Return the pipeline of some jobs: they, their streams, their dead letters and sites."""
+    names = dict.fromkeys(name for job in jobs for name in (*job.reads, *job.writes))
     for stream in [pipeline.streams[name] for name in names]:
         if stream.dead_letters is not None:
             names[stream.dead_letters] = None
     streams = {name: _alone(pipeline.streams[name], names) for name in names}
-    sites = {stream.site or "" for stream in streams.values()} | {found.site or ""}
+    sites = {stream.site or "" for stream in streams.values()} | {job.site or "" for job in jobs}
     return Pipeline(
         pipeline.name,
         sites={
@@ -72,7 +80,7 @@ def part_of(pipeline: Pipeline, job: str) -> Pipeline:
             if name in sites
         },
         streams=streams,
-        jobs={job: found},
+        jobs={job.name: job for job in jobs},
     )
 
 

@@ -14,13 +14,20 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from millrace.engines.spark.checkpoint import Committed, committed, make_folders, tidy
 from millrace.engines.spark.compile import Compiled
+from millrace.engines.spark.farm import gathered, places
 from millrace.engines.spark.fate import DROPPED, MALFORMED, USED
 from millrace.engines.spark.formats import text
-from millrace.engines.spark.ledger import Ledger
+from millrace.engines.spark.kept_fields import write_fields
+from millrace.engines.spark.ledger import Ledger, offsets
 from millrace.engines.spark.observed import observed_in
+from millrace.engines.spark.once import Once
+from millrace.engines.spark.outside.bridge import outside
+from millrace.engines.spark.outside.feed import ended
+from millrace.engines.spark.outside.sink import Sink, sink_of
 from millrace.engines.spark.planned import shortened
 from millrace.engines.spark.resume import tail_of, unwritten
-from millrace.engines.spark.sink import FATE, FIRST, ROW, STREAM
+from millrace.engines.spark.sink import FATE, FIRST, INDEX, ROW, STREAM, Target
+from millrace.engines.spark.source import ORIGIN
 from millrace.errors import OperationFailed
 from millrace.model.job import Mode
 from millrace.model.stream import Stream
@@ -28,6 +35,10 @@ from millrace.model.stream import Stream
 #: How long a planned stop waits for a batch that is being written.
 STOP_SECONDS = 7.0
 DRAIN_SECONDS = 600.0
+#: How often a query runs whose windows close by the clock.
+TICKS = "500 milliseconds"
+#: How often a source outside is asked for more.
+LOOKS = "100 milliseconds"
 #: Writers keep a record until the broker took it: one that gave up could leave a gap.
 _PRODUCER = {"delivery.timeout.ms": "2147483647", "linger.ms": "0", "acks": "all"}
 _BATCH_PRODUCER = {**_PRODUCER, "linger.ms": "20"}
@@ -49,6 +60,25 @@ class Gate:
             raise Stopped
         batch.write.format("kafka").options(**options).save()
 
+    def commit(self, once: Once, batch: DataFrame, number: int) -> None:
+        """Write a batch in a transaction, unless a stop was ordered."""
+        if self.closed.is_set():
+            raise Stopped
+        once.write(batch, number)
+
+    def send(self, sink: Sink, batch: DataFrame, number: int, options: Mapping[str, str]) -> None:
+        """Give a batch to what is outside, then its dead letters to Kafka; both, or again."""
+        if self.closed.is_set():
+            raise Stopped
+        batch.persist()
+        try:
+            sink.take(batch, number)
+            if "kafka.bootstrap.servers" in options:
+                others = batch.where(F.col("topic") != sink.stream)
+                others.write.format("kafka").options(**options).save()
+        finally:
+            batch.unpersist()
+
 
 @dataclass(slots=True)
 class Query:
@@ -56,13 +86,16 @@ class Query:
 
     compiled: Compiled
     mode: Mode
-    ledger: Ledger
+    #: By job, those of the query in the direction of the data.
+    ledgers: Mapping[str, Ledger]
     stream: StreamingQuery
     gate: Gate
     #: How many rows a predecessor had already written, by pair of partitions.
     resumed: int = 0
     #: Whether batches pass the gate, and so are written wholly or not at all.
     gated: bool = False
+    #: Whether its sources had ended before it was started.
+    over: bool = False
 
     @property
     def failure(self) -> str:
@@ -92,19 +125,32 @@ class Query:
         Spark makes it after the commit, which a stop may not leave it time for.
         """
         done = committed(self.compiled.order.place / "checkpoint")
-        known = self.ledger.progress
-        if done.batch <= known.batch:
+        if all(done.batch <= ledger.progress.batch for ledger in self.ledgers.values()):
             return None
         observed = observed_in(self.stream, done.batch)
         if observed is None:
             return None
-        rows = self.ledger.distance(done)
+        rows = sum(ledger.distance(done) for ledger in self.ledgers.values())
         source = {"endOffset": done.positions, "numInputRows": rows}
         return {"batchId": done.batch, "sources": [source], "observedMetrics": observed}
 
+    def add(self, event: Mapping[str, Any], now: float) -> None:
+        """Add a batch that Spark committed to the ledgers of all jobs."""
+        for ledger in self.ledgers.values():
+            ledger.add(event, now)
+
+    def ends(self, event: Mapping[str, Any]) -> bool:
+        """Whether nothing comes after a batch: all of its sources say so."""
+        found: dict[str, Any] = {}
+        for source in event.get("sources", []):
+            found |= offsets(source.get("endOffset"))
+        return _over(self.compiled, found)
+
     def drained(self, ends: Mapping[str, Mapping[int, int]]) -> bool:
         """Whether all input up to these ends is committed."""
-        at = self.ledger.progress.positions
+        at: dict[str, Mapping[int, int]] = {}
+        for ledger in self.ledgers.values():
+            at.update(ledger.progress.positions)
         return all(
             at.get(name, {}).get(part, 0) >= end
             for name, parts in ends.items()
@@ -112,25 +158,31 @@ class Query:
         )
 
 
-def start_query(session: SparkSession, compiled: Compiled, mode: Mode) -> Query:
-    """Start a job from its checkpoint; rows that its predecessor wrote are left out."""
+def start_query(
+    session: SparkSession, compiled: Compiled, mode: Mode, once: Once | None = None
+) -> Query:
+    """Start a job from its checkpoint; rows that its predecessor wrote are left out.
+
+    With `once` its batches are written by that.
+    """
     order = compiled.order
     checkpoint = order.place / "checkpoint"
     make_folders(checkpoint, len(compiled.sources))
     tidy(checkpoint)
     before = committed(checkpoint)
-    streams = {stream.address: stream.name for stream in order.pipeline.streams.values()}
-    ledger = Ledger(
-        order.place / "ledger.json", carries=compiled.carries, topics=streams, only=compiled.only
-    )
-    ledger.begin(before)
-    rows, there = finished(session, compiled, before)
+    ledgers = _ledgers(compiled)
+    for ledger in ledgers.values():
+        ledger.begin(before)
+    rows, there = finished(session, compiled, Committed() if once else before)
     if mode is Mode.REAL_TIME and not compiled.operators.stateful:
         rows = shortened(rows)
-    gate, gated = Gate(), False
+    if compiled.fields is not None:
+        write_fields(order.place, compiled.fields)
+    gate = Gate()
     writer = rows.writeStream.queryName(order.job.name).option(
         "checkpointLocation", str(checkpoint)
     )
+    gated = False
     if mode is Mode.REAL_TIME:
         every = int(order.job.checkpoint.every.nanoseconds // 1_000_000)
         options = sink_options(compiled, _PRODUCER)
@@ -138,15 +190,48 @@ def start_query(session: SparkSession, compiled: Compiled, mode: Mode) -> Query:
         realtime: Any = writer  # the stubs do not know the trigger yet
         query = realtime.trigger(realTime=f"{every} milliseconds").start()
     else:
-        options = sink_options(compiled, _BATCH_PRODUCER)
-        if mode is Mode.DRAIN and compiled.carries:
-            writer = writer.format("kafka").options(**options)
+        each = _each_batch(compiled, mode, gate, once)
+        if gated := each is not None:
+            writer = writer.foreachBatch(each)
         else:
-            gated = True
-            writer = writer.foreachBatch(lambda batch, _: gate.write(batch, options))
+            writer = writer.format("kafka").options(**sink_options(compiled, _BATCH_PRODUCER))
         writer = writer.outputMode("update" if _updates(compiled) else "append")
         query = _triggered(writer, compiled, mode)
-    return Query(compiled, mode, ledger, query, gate, there, gated)
+    return Query(
+        compiled, mode, ledgers, query, gate, there, gated, _over(compiled, before.positions)
+    )
+
+
+def _each_batch(
+    compiled: Compiled, mode: Mode, gate: Gate, once: Once | None
+) -> Callable[[DataFrame, int], None] | None:
+    """What writes each batch, so that a stop can wait for it; None where Spark itself may."""
+    options = sink_options(compiled, _BATCH_PRODUCER)
+    if (sink := sink_of(compiled.order, compiled.schemas)) is not None:
+        return lambda batch, number: gate.send(sink, batch, number, options)
+    if once is not None:
+        return lambda batch, number: gate.commit(once, ordered(batch, compiled), number)
+    if mode is Mode.DRAIN and compiled.resumes and not compiled.gathers:
+        return None
+    return lambda batch, _: gate.write(ordered(batch, compiled), options)
+
+
+def _over(compiled: Compiled, positions: Mapping[str, Any]) -> bool:
+    """Whether nothing comes after these positions."""
+    names = [source.stream.name for source in compiled.sources]
+    return bool(names) and all(ended(positions, name) for name in names)
+
+
+def _ledgers(compiled: Compiled) -> dict[str, Ledger]:
+    """The ledger of each job of a query, all of them beside its checkpoint."""
+    order = compiled.order
+    topics = {stream.address: stream.name for stream in order.pipeline.streams.values()}
+    names = {job.name: f"ledger-{job.name}.json" for job in order.jobs}
+    names[order.job.name] = "ledger.json"
+    return {
+        job.name: Ledger(order.place / names[job.name], share, topics)
+        for job, share in zip(order.jobs, compiled.shares, strict=True)
+    }
 
 
 def _updates(compiled: Compiled) -> bool:
@@ -161,6 +246,10 @@ def _triggered(writer: Any, compiled: Compiled, mode: Mode) -> StreamingQuery:
     if interval is not None:
         length = f"{interval.nanoseconds // 1_000_000} milliseconds"
         writer = writer.trigger(processingTime=length)
+    elif any(job.ticks for job in compiled.order.jobs):  # else Spark would run empty batches only
+        writer = writer.trigger(processingTime=TICKS)
+    elif any(outside(source.stream.name) for source in compiled.sources):
+        writer = writer.trigger(processingTime=LOOKS)
     started: StreamingQuery = writer.start()
     return started
 
@@ -169,6 +258,11 @@ def finished(session: SparkSession, compiled: Compiled, before: Committed) -> tu
     """Return the rows as they go to the sink: counted, and without what is there already."""
     rows, target = compiled.rows, compiled.target
     written = {f"written:{name}": f"{STREAM} = {text(name)}" for name in target.outputs}
+    if len(compiled.order.jobs) > 1 and compiled.carries:
+        written |= {
+            f"dropped:{name}": f"{FATE} = {DROPPED} AND {_here(target, place)}"
+            for place, name in enumerate(target.outputs)
+        }
     if not compiled.carries:
         counted = rows.observe("out", F.expr("count(1) AS rows"), *_counts(written))
         return counted.select(*ROW), 0
@@ -178,12 +272,24 @@ def finished(session: SparkSession, compiled: Compiled, before: Committed) -> tu
         "malformed": f"{FATE} = {MALFORMED}",
         "dropped": f"{FATE} = {DROPPED}{first}",
     }
-    counted = rows.observe("out", *_counts(fates if compiled.one_to_one else fates | written))
-    there = tail_of(session, target.job, _sinks(compiled), before)
+    counted = rows.observe("out", *_counts(fates if compiled.only else fates | written))
+    known = before if compiled.resumes else Committed()
+    there = tail_of(session, target.job, _sinks(compiled), known)
     left = unwritten(counted, there)
     if len(target.letters) < len(target.causes):  # inputs without a stream for dead letters
         left = left.where("topic IS NOT NULL")
-    return left.select(*ROW), len(there)
+    more = places(compiled.sources) if compiled.gathers else ()
+    return left.selectExpr(*ROW, *more), len(there)
+
+
+def ordered(batch: DataFrame, compiled: Compiled) -> DataFrame:
+    """Return a batch as it is written."""
+    return gathered(batch, compiled.sources) if compiled.gathers else batch
+
+
+def _here(target: Target, place: int) -> str:
+    """Whether a row that is dropped was so for one of several outputs, and not in a job before."""
+    return f"{ORIGIN}.fate IS NULL" if target.lineage else f"{INDEX} = {place}"
 
 
 def _counts(conditions: Mapping[str, str]) -> list[Column]:
@@ -195,7 +301,11 @@ def _sinks(compiled: Compiled) -> list[tuple[Stream, Mapping[str, str]]]:
     streams = {**compiled.target.outputs}
     streams |= {stream.name: stream for stream in compiled.target.letters.values()}
     brokers = compiled.order.brokers
-    return [(stream, brokers[stream.site or ""]) for stream in streams.values()]
+    return [
+        (stream, brokers[stream.site or ""])
+        for stream in streams.values()
+        if not outside(stream.name)
+    ]
 
 
 def sink_options(compiled: Compiled, producer: Mapping[str, str]) -> dict[str, str]:
@@ -206,7 +316,7 @@ def sink_options(compiled: Compiled, producer: Mapping[str, str]) -> dict[str, s
         "max.request.size": str(max(largest + 1024 * 1024, 2 * 1024 * 1024)),
         "buffer.memory": str(max(32 * 1024 * 1024, 4 * largest)),
     }
-    settings = {**producer, **sizes, **sinks[0][1]}
+    settings = {**producer, **sizes, **(sinks[0][1] if sinks else {})}
     return {
         **{f"kafka.{name}": value for name, value in settings.items()},
         "includeHeaders": "true",

@@ -9,11 +9,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from millrace.engines.spark.code import load_code
+from millrace.engines.spark.formats import quoted
 from millrace.engines.spark.source import Source
 from millrace.errors import OperationFailed
 from millrace.model.job import Job
 from millrace.model.quantity import Duration
-from millrace.model.window import Late, Window
+from millrace.model.window import Window
 from millrace.ports import JobOrder
 
 #: The column that a window adds: a struct of start and end.
@@ -34,9 +35,11 @@ def results(
         made: Any = session.sql(job.sql)
     elif job.python is not None:
         made = load_code(job.python, order.code, job.name).function(*views.values())
+    elif job.aggregate is not None:
+        made = _aggregated(job, list(views.values()))
     else:
         raise OperationFailed("not-yet", f"job {job.name}: {job.kind} jobs can't be run yet",
-                              "use sql, python or map")  # fmt: skip
+                              "use sql, python, map or aggregate")  # fmt: skip
     return _by_output(job, made)
 
 
@@ -64,26 +67,59 @@ def _by_output(job: Job, made: Any) -> dict[str, DataFrame]:
 
 def _windowed(source: Source, job: Job) -> DataFrame:
     """The input with its watermark, and the window that each record is in, as a column."""
-    view, window = source.view(), job.window
+    view, window = _timed(source, job), job.window
     if window is None:
         return view
-    if window.kind != "timestamp" or window.late is Late.KEEP:
+    if window.kind != "timestamp":
         raise OperationFailed(
-            "not-yet",
-            f"job {job.name}: windows by count or by the wall clock, and kept late records, "
-            "can't be run yet",
-            "give the window a column of the record's time (by: at) and late: count",
+            "no-such-window",
+            f"job {job.name}: SQL and DataFrames have no windows by count or by the wall clock",
+            "say what you want with `aggregate`, or give the window a column of time (by: at)",
         )
-    if window.by not in source.schema:
+    if window.late is not None:
         raise OperationFailed(
-            "no-column",
-            f"job {job.name}: its window is by {window.by!r}, and {source.stream.name} has "
-            f"{', '.join(source.schema)}",
-            "name a timestamp column of the stream's schema",
+            "late-unknown",
+            f"job {job.name}: in SQL and DataFrames it is not known exactly which records are late",
+            "leave out `late`, or say what you want with `aggregate`",
         )
+    _check_columns(source, job, (str(window.by),))
     late = _interval(window.lateness) if window.lateness is not None else "0 seconds"
     marked = view.withWatermark(str(window.by), late)
     return marked.withColumn(WINDOW, _window(window))
+
+
+def _timed(source: Source, job: Job) -> DataFrame:
+    """The input as its entry in the file says: with its time, without what repeats."""
+    view, port = source.view(), source.input
+    if port.by is None:
+        return view
+    _check_columns(source, job, (port.by, *port.unique))
+    wait = port.within or port.lateness
+    marked = view.withWatermark(port.by, "0 seconds" if wait is None else _interval(wait))
+    return marked.dropDuplicatesWithinWatermark(list(port.unique)) if port.unique else marked
+
+
+def _check_columns(source: Source, job: Job, names: Sequence[str]) -> None:
+    for name in names:
+        if name not in source.schema:
+            raise OperationFailed(
+                "no-column",
+                f"job {job.name}: its input {source.stream.name} has no column {name!r}: it has "
+                f"{', '.join(source.schema)}",
+                "name a column of the stream's schema",
+            )
+
+
+def _aggregated(job: Job, views: Sequence[DataFrame]) -> DataFrame:
+    """The results of Spark's own windows."""
+    first, *rest = views
+    for view in rest:
+        first = first.unionByName(view)
+    per = job.window.per if job.window is not None else ()
+    columns = [F.expr(said).alias(name) for name, said in (job.aggregate or {}).items()]
+    grouped = first.groupBy(WINDOW, *map(quoted, per)).agg(*columns)
+    spans = [F.col(f"{WINDOW}.start").alias("start"), F.col(f"{WINDOW}.end").alias("end")]
+    return grouped.select(*spans, *map(quoted, per), *map(quoted, job.aggregate or {}))
 
 
 def _window(window: Window) -> Any:

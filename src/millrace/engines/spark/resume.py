@@ -58,7 +58,7 @@ def tail_of(
                 F.col("sink_partition"),
                 F.struct(
                     F.col("origin")[3].cast("long").alias("position"),
-                    F.col("origin")[4].cast("int").alias("index"),
+                    F.col("origin")[4].cast("long").alias("index"),
                 ).alias("at"),
             )
             .groupBy("stream", "partition", "sink_partition")
@@ -114,7 +114,7 @@ def _written(there: Sequence[There]) -> Column:
             part
             for name, item in pairs.items()
             for part in (F.lit(name), F.struct(F.lit(item.position).cast("long").alias("position"),
-                                               F.lit(item.index).alias("index")))
+                                               F.lit(item.index).cast("long").alias("index")))
         )
     )  # fmt: skip
     last = F.try_element_at(known, place)

@@ -53,6 +53,19 @@ JOB_SETTINGS = (
 )  # fmt: skip
 
 
+#: Where state that Python keeps is: written as changes, with checksums, not whole each time.
+_ROCKS = "spark.sql.streaming.stateStore.rocksdb"
+_KEPT_STATE = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    f"{_ROCKS}.changelogCheckpointing.enabled": "true",
+    # RocksDB's files are handled by this class and no other; the driver's own instance is another.
+    "fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
+    "fs.file.impl.disable.cache": "true",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class DriverSettings:
     """What a driver is started with."""
@@ -154,6 +167,9 @@ def _checked(options: Mapping[str, str]) -> dict[str, str]:
 def job_session(session: SparkSession, job: Job, allowed: frozenset[str]) -> SparkSession:
     """Return a session for a job alone: its own views and settings, the driver's machine."""
     own = session.newSession()
+    if job.keeps_state:
+        for name, kept in _KEPT_STATE.items():
+            own.conf.set(name, kept)
     for name, value in (job.options or {}).items():
         if name in allowed:
             continue

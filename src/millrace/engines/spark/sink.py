@@ -36,13 +36,17 @@ class Target:
     #: By the name of the input: where its dead letters go, and why its records are malformed.
     letters: Mapping[str, Stream]
     causes: Mapping[str, str]
+    #: Whether origins know what functions on the way made of a record.
+    lineage: bool = False
 
     def largest(self, stream: Stream) -> int:
         """The greatest value that the stream takes, in bytes."""
         return stream.max_record.bytes if stream.max_record is not None else DEFAULT_LARGEST
 
 
-def staged(frame: DataFrame, columns: Sequence[str], output: Stream) -> DataFrame:
+def staged(
+    frame: DataFrame, columns: Sequence[str], output: Stream, *, lineage: bool = False
+) -> DataFrame:
     """Return key and value of a query's results, with the origin of each and if it is malformed.
 
     They are those of a job with one output; `fanned` puts several together.
@@ -54,7 +58,7 @@ def staged(frame: DataFrame, columns: Sequence[str], output: Stream) -> DataFram
         ORIGIN,
         BAD,
         f"0 AS {OUT}",
-        f"0 AS {INDEX}",
+        f"{f'{ORIGIN}.index' if lineage else '0'} AS {INDEX}",
         f"true AS {FIRST}",
     )
 
@@ -63,9 +67,9 @@ def routed(rows: DataFrame, target: Target) -> DataFrame:
     """Return staged rows as rows of the sink: results and dead letters."""
     limits = [str(target.largest(stream)) for stream in target.outputs.values()]
     limit = _chosen(OUT, dict(enumerate(limits)))
+    dead = f"coalesce({ORIGIN}.fate, {MALFORMED})" if target.lineage else str(MALFORMED)
     fate = (
-        f"CASE WHEN {BAD} THEN {MALFORMED} WHEN length({VALUE}) > {limit} THEN {DROPPED} "
-        f"ELSE {USED} END"
+        f"CASE WHEN {BAD} THEN {dead} WHEN length({VALUE}) > {limit} THEN {DROPPED} ELSE {USED} END"
     )
     fated = rows.selectExpr(KEY, VALUE, ORIGIN, f"{fate} AS {FATE}", OUT, INDEX, FIRST)
     return addressed(fated, target)
@@ -122,8 +126,8 @@ def addressed(rows: DataFrame, target: Target, *, caused: bool = False) -> DataF
     letters = {name: target.letters.get(name) for name in target.causes}
     topics = {name: text(s.address if s else None) for name, s in letters.items()}
     counts = {name: str(s.partitions if s else 1) for name, s in letters.items()}
-    topic = _either(used, _by_output(outputs, "address"), _by_input(topics))
-    count = _either(used, _by_output(outputs, "partitions"), _by_input(counts))
+    topic = _either(used, _by_output(outputs, "address"), _by_input(target, topics))
+    count = _either(used, _by_output(outputs, "partitions"), _by_input(target, counts))
     keyed = any(stream.key for stream in outputs)
     key = f"if({used}, {KEY}, {ORIGIN}.key)" if keyed else f"{ORIGIN}.key"
     letter = _headers(target, _cause(target, caused=caused))
@@ -153,9 +157,10 @@ def _by_output(outputs: Sequence[Stream], what: str) -> str:
     return _chosen(OUT, dict(enumerate(text(v) if isinstance(v, str) else str(v) for v in values)))
 
 
-def _by_input(values: Mapping[str, str]) -> str:
-    """What belongs to the input that a row came from."""
-    return _chosen(f"{ORIGIN}.stream", {text(name): value for name, value in values.items()})
+def _by_input(target: Target, values: Mapping[str, str]) -> str:
+    """What belongs to the input that a row came from, or died in."""
+    by = f"coalesce({ORIGIN}.via, {ORIGIN}.stream)" if target.lineage else f"{ORIGIN}.stream"
+    return _chosen(by, {text(name): value for name, value in values.items()})
 
 
 def _chosen(by: str, values: Mapping[Any, str]) -> str:
@@ -167,9 +172,10 @@ def _chosen(by: str, values: Mapping[Any, str]) -> str:
 
 def _cause(target: Target, *, caused: bool) -> str:
     """Why a row became a dead letter."""
-    malformed = _by_input({name: text(cause) for name, cause in target.causes.items()})
+    malformed = _by_input(target, {name: text(cause) for name, cause in target.causes.items()})
     found = f"if({FATE} = {MALFORMED}, {malformed}, {_too_large()})"
-    return f"coalesce({CAUSE}, {found})" if caused else found
+    known = f"{ORIGIN}.cause" if target.lineage else CAUSE
+    return f"coalesce({known}, {found})" if caused or target.lineage else found
 
 
 def _too_large() -> str:

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
-from millrace.engines.spark.formats import Schema, decoded, quoted, text
+from millrace.engines.spark.arrow import register_reader
+from millrace.engines.spark.formats import Schema, ddl, decoded, quoted, text
 from millrace.model.job import Input, Job
+from millrace.model.policy import OverloadPolicy
 from millrace.model.quantity import Size
-from millrace.model.stream import Stream
+from millrace.model.stream import Format, Stream
 from millrace.ports import ORIGIN_HEADER, TIMES_HEADER
 
 #: The columns that travel with a row; no user's column may begin like this.
 ORIGIN, BAD = "__millrace_origin", "__millrace_bad"
+#: How counts of records are named, before the name of their stream: all, and those too old.
+IN, OLD = "in:", "old:"
+#: Between a stream's name and the one that it has in the job's code.
+_AS = "#"
+#: How the mean skew of records is named among the counts of an input.
+SKEW = "skew"
 #: One of so many records from outside carries its times with it.
 SAMPLED = 128
 #: Default limit of a micro-batch, so that a planned stop does not wait for a day's backlog.
@@ -41,16 +50,50 @@ class Source:
     base: DataFrame
     #: Why a record of it is malformed; empty where none can be.
     cause: str
+    #: Whether rows may be malformed, and so know it: those of another job of the query may be.
+    marked: bool = True
+    #: Whether the records are counted in `base` already; `bare` are those that are not.
+    counted: bool = False
+    bare: DataFrame | None = None
+    #: The column of its records' own time, if the job goes by it.
+    by: str | None = None
 
     def view(self) -> DataFrame:
         """Return the columns of the stream's schema, of records that are not malformed.
 
         The counts are for queries that lose the origin; `carry` takes this apart again.
         """
-        counts = (F.expr("count(1) AS read"), F.expr(f"count_if({BAD}) AS malformed"))
-        seen = self.base.observe(f"in:{_name(self.input)}", *counts)
-        good = seen.where(f"NOT {BAD}") if self.cause else seen
+        seen = self.base if self.counted else counted(self.base, self.input, self.by)
+        good = seen.where(f"NOT {BAD}") if self.marked else seen
         return good.selectExpr(*map(quoted, self.schema))
+
+
+def counted(base: DataFrame, input_: Input, by: str | None = None) -> DataFrame:
+    """Return the records of an input, counted; with a column of time, also their mean skew.
+
+    That is how long after its own time a record came to the broker, in milliseconds.
+    """
+    counts = [F.expr("count(1) AS read"), F.expr(f"count_if({BAD}) AS malformed")]
+    if by is not None:
+        own = f"CAST({quoted(by)} AS TIMESTAMP)"
+        skew = f"unix_millis({ORIGIN}.appended) - unix_millis({own})"
+        counts.append(F.expr(f"avg(if({BAD}, NULL, {skew})) AS {SKEW}"))
+    return base.observe(f"{IN}{_name(input_)}", *counts)
+
+
+def _name(input_: Input) -> str:
+    """What an input is called in the counts of a query, which may read a stream twice."""
+    return input_.stream if input_.alias is None else f"{input_.stream}{_AS}{input_.alias}"
+
+
+def counts_of(observed: Mapping[str, Any], kind: str, stream: str) -> list[Mapping[str, Any]]:
+    """Return what a query counted of a stream: once for each time that it is read."""
+    whole = f"{kind}{stream}"
+    return [
+        counts or {}
+        for name, counts in observed.items()
+        if name == whole or name.startswith(f"{whole}{_AS}")
+    ]
 
 
 def kafka_reader(
@@ -63,15 +106,47 @@ def kafka_reader(
     batches: bool,
 ) -> DataFrame:
     """Return a stream's records as Kafka has them; with `batches`, these have a limit."""
-    reader = session.readStream.format("kafka").option("subscribe", stream.address)
-    client = {**settings, **_sizes(stream.max_record)}
+    start: Any = session.read if input_.table else session.readStream
+    reader = start.format("kafka").option("subscribe", stream.address)
+    client = {**settings, **_sizes(stream.max_record), "isolation.level": "read_committed"}
     reader = reader.options(**{f"kafka.{name}": value for name, value in client.items()})
+    if input_.table:
+        found: DataFrame = reader.option("includeHeaders", "true").load()
+        return found
     given = {name: str(value) for name, value in (job.options or {}).items() if name in READER}
     limit = {"maxOffsetsPerTrigger": str(MOST_PER_BATCH)} if batches else {}
     options = {**limit, **given}
-    return reader.options(
+    records: DataFrame = reader.options(
         startingOffsets=str(input_.start), includeHeaders="true", **options
     ).load()
+    return records
+
+
+def fresh(records: DataFrame, input_: Input, job: Job) -> DataFrame:
+    """Return the records that a job works on: not those that are too old, where it says so.
+
+    Their age is that at the beginning of their batch, which Spark remembers: a batch that runs
+    again leaves out the same.
+    """
+    policy = job.overload
+    if policy is None or policy.policy is not OverloadPolicy.DROP_OLDEST:
+        return records
+    wait = 0 if policy.after is None else policy.after.nanoseconds // 1_000_000
+    old = f"unix_millis(timestamp) < unix_millis(current_timestamp()) - {wait}"
+    seen = records.observe(f"{OLD}{_name(input_)}", F.expr(f"count(if({old}, 1, NULL)) AS records"))
+    return seen.where(f"NOT ({old})")
+
+
+def table_of(input_: Input, stream: Stream, schema: Schema, records: DataFrame) -> Source:
+    """Return an input that is read as a table, anew for each batch.
+
+    It is the last record of each key; a record without a value takes its key away. Malformed ones
+    are left out; nothing of it is counted, for its records are not what the job works on.
+    """
+    row = "struct(key, value, topic, partition, offset, timestamp, timestampType, headers)"
+    last = records.groupBy("key").agg(F.expr(f"max_by({row}, offset) AS last"))
+    there = last.select("last.*").where("value IS NOT NULL")
+    return replace(source_of(input_, stream, schema, there, letters=False), counted=True)
 
 
 def _sizes(largest: Size | None) -> dict[str, str]:
@@ -82,34 +157,59 @@ def _sizes(largest: Size | None) -> dict[str, str]:
 
 
 def source_of(
-    input_: Input, stream: Stream, schema: Schema, records: DataFrame, *, letters: bool
+    input_: Input,
+    stream: Stream,
+    schema: Schema,
+    records: DataFrame,
+    *,
+    letters: bool,
+    count: bool = False,
+    lineage: bool = False,
+    appended: bool = False,
+    by: str | None = None,
 ) -> Source:
     """Return an input with its columns taken from the records of Kafka.
 
-    The payload travels along only where a dead letter may need it.
+    The payload travels along only where a dead letter may need it. With `count` its records are
+    counted at once, for a query of several jobs; with `lineage` origins have room for what
+    functions on the way make of a record; with `appended` they have the broker's time. `by` is the
+    column of the records' own time, where the job goes by one.
     """
     decoding = decoded(stream, schema, "value", _RECORD)
+    by = by if by in schema else None
+    timed = appended or by is not None
     parsed = records
+    if stream.format is Format.ARROW:
+        register_reader(records.sparkSession, schema, ddl(schema))
     if decoding.record:
         parsed = records.selectExpr("*", f"{_ONCE.format(decoding.record)} AS {_RECORD}")
     base = parsed.selectExpr(
         *(f"{column} AS {quoted(name)}" for name, column in decoding.columns.items()),
-        f"{_origin(stream, letters=letters)} AS {ORIGIN}",
+        f"{origin(stream, letters=letters, lineage=lineage, appended=timed)} AS {ORIGIN}",
         f"{decoding.malformed} AS {BAD}",
     )
-    return Source(input_, stream, schema, records, base, decoding.cause)
+    bare, marked = base, bool(decoding.cause)
+    if count:
+        base = counted(base, input_, by)
+    return Source(input_, stream, schema, records, base, decoding.cause, marked, count, bare, by)
 
 
-def _name(input_: Input) -> str:
-    """What an input is called in the counts of a query, which may read a stream twice."""
-    return input_.alias or input_.stream
+def origin(stream: Stream, *, letters: bool, lineage: bool = False, appended: bool = False) -> str:
+    """Return where a record of Kafka comes from, as a struct.
 
-
-def _origin(stream: Stream, *, letters: bool) -> str:
+    The lineage of one that passed a function: its index among that function's results; for a dead
+    one the stream from which it was read when it died, its fate and the cause.
+    """
     payload = "value" if letters else "CAST(NULL AS BINARY)"
+    more = ", 'appended', timestamp" if appended else ""
+    if lineage:
+        more += (
+            ", 'index', 0L, 'via', CAST(NULL AS STRING), 'fate', CAST(NULL AS INT), "
+            "'cause', CAST(NULL AS STRING)"
+        )
     return (
         f"named_struct('stream', {text(stream.name)}, 'partition', partition, 'position', offset, "
-        f"'key', key, 'payload', {payload}, 'times', {TIMES})"
+        f"'key', key, 'payload', {payload}, 'times', {TIMES}{more})"
     )
 
 

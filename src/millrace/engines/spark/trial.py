@@ -34,7 +34,7 @@ from millrace.engines.spark.session import DriverSettings, job_session, start_se
 from millrace.engines.spark.source import READER
 from millrace.errors import OperationFailed
 from millrace.machine import Java
-from millrace.model.job import Emit
+from millrace.model.job import Emit, Input
 from millrace.model.pipeline import Pipeline
 from millrace.model.stream import Format, Stream
 from millrace.ports import CAUSE_HEADER, Fates, JobOrder, Record
@@ -144,10 +144,14 @@ def _row(stream: Stream, record: Record) -> dict[str, Any]:
 
 
 def _reader(place: Path) -> Callable[..., DataFrame]:
-    def read(session: SparkSession, stream: Stream, *_: object, **__: object) -> DataFrame:
+    def read(
+        session: SparkSession, stream: Stream, _b: object, _j: object, port: Input, **_: object
+    ) -> DataFrame:
         folder = place / "streams" / stream.name
         folder.mkdir(parents=True, exist_ok=True)
-        return session.readStream.schema(_COLUMNS).parquet(str(folder))
+        start: Any = session.read if port.table else session.readStream
+        records: DataFrame = start.schema(_COLUMNS).parquet(str(folder))
+        return records
 
     return read
 
@@ -211,9 +215,7 @@ def _tried(session: SparkSession, query: Compiled, ended: StreamingQuery, given:
 
 def _fates(query: Compiled, ended: StreamingQuery, given: int) -> Fates:
     """The ledger; Spark counts a file's rows where Kafka's positions would tell them."""
-    ledger = Ledger(
-        query.order.place / "ledger.json", carries=query.carries, topics={}, only=query.only
-    )
+    ledger = Ledger(query.order.place / "ledger.json", query.shares[0], {})
     for progress in ended.recentProgress:
         event = json.loads(progress.json) if hasattr(progress, "json") else dict(progress)
         first = ledger.progress.batch < 0

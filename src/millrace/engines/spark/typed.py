@@ -7,6 +7,7 @@ malformed as Spark's own parser does in the other kinds of jobs.
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import re
@@ -16,7 +17,10 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 import orjson
+import pyarrow as pa
 
+from millrace.engines.spark import arrow
+from millrace.engines.spark.binary import arrow_schema, avro_schema
 from millrace.model.stream import Format
 
 Reader = Callable[[bytes | None], dict[str, Any] | None]
@@ -46,10 +50,29 @@ def reader(format_: Format, schema: Mapping[str, str]) -> Reader:
         return lambda value: {name: value}
     if format_ is Format.TEXT:
         return lambda value: {name: None if value is None else value.decode("utf-8", "replace")}
+    if format_ is Format.AVRO:
+        return _avro_reader(schema)
+    if format_ is Format.ARROW:
+        return arrow.reader(arrow_schema(schema))
     converters = {column: converter(kind) for column, kind in schema.items()}
     if format_ is Format.CSV:
         return _csv_reader(converters)
     return _json_reader(converters)
+
+
+def _avro_reader(schema: Mapping[str, str]) -> Reader:
+    import fastavro  # noqa: PLC0415 - few jobs need it
+
+    known = fastavro.parse_schema(json.loads(avro_schema(schema)))
+
+    def read(value: bytes | None) -> dict[str, Any] | None:
+        try:
+            row = fastavro.schemaless_reader(io.BytesIO(value or b""), known, None)
+        except (EOFError, ValueError, IndexError, OverflowError):
+            return None
+        return row if isinstance(row, dict) else None
+
+    return read
 
 
 def _json_reader(converters: Mapping[str, Callable[[Any], Any]]) -> Reader:
@@ -228,7 +251,27 @@ def writer(format_: Format, schema: Mapping[str, str] | None) -> Writer:
 
     if format_ is Format.CSV:
         return lambda row: _csv_line(checked(row), columns)
+    if format_ is Format.AVRO:
+        return _avro_writer(schema or {}, checked)
+    if format_ is Format.ARROW:
+        known_types = arrow_schema(schema or {})
+        return lambda row: arrow.written(
+            pa.RecordBatch.from_pylist([checked(row)], schema=known_types)
+        )
     return lambda row: orjson.dumps(checked(row), default=str)
+
+
+def _avro_writer(schema: Mapping[str, str], checked: Callable[[Any], dict[str, Any]]) -> Writer:
+    import fastavro  # noqa: PLC0415 - few jobs need it
+
+    known = fastavro.parse_schema(json.loads(avro_schema(schema)))
+
+    def write(row: Any) -> bytes:
+        sink = io.BytesIO()
+        fastavro.schemaless_writer(sink, known, checked(row))
+        return sink.getvalue()
+
+    return write
 
 
 def _plain(value: Any) -> bytes:

@@ -1,0 +1,225 @@
+"""Jobs that are programs for Spark (`jar`): a driver of their own, and a black box to Millrace.
+
+A program finds its streams in its arguments ({bootstrap}, {topic:NAME}, {place}) or in Spark's own
+settings under `spark.millrace.`; what it promises of records is its own affair.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from millrace.engines.spark import lease
+from millrace.errors import OperationFailed
+from millrace.machine import Child, Java
+from millrace.machine.process import leashed
+from millrace.model.job import Job
+from millrace.model.status import JobFacts
+from millrace.model.work import Jar
+from millrace.ports import JobOrder, JobState, JobStatus
+
+#: How long a program may take to end by itself.
+GRACE_SECONDS = 8.0
+DEFAULT_MASTER: Final = "local[*]"
+_PLACEHOLDER: Final = re.compile(r"\{(bootstrap|place|topic:([^{}]+))\}")
+#: How much of a program's last words is told.
+_LAST_WORDS = 2_000
+
+
+class ProgramEngine:
+    """Runs one program; it needs no driver that is up before its job."""
+
+    #: There is nothing that must be up before a job; what its job does is told by `status`.
+    alive = True
+    page = ""
+
+    def __init__(
+        self,
+        place: Path,
+        java: Java,
+        jars: Sequence[Path],
+        *,
+        master: str | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        self.place = place
+        self._java = java
+        self._jars = tuple(jars)
+        self._master = master or DEFAULT_MASTER
+        self._options = dict(options or {})
+        self._lock = threading.Lock()
+        self._child: Child | None = None
+        self._status: dict[str, JobStatus] = {}
+
+    @property
+    def pid(self) -> int | None:
+        """The program's process, while there is one."""
+        return self._child.pid if self._child is not None else None
+
+    @property
+    def log(self) -> Path:
+        """What the program says."""
+        return self.place / "driver.log"
+
+    def launch(self) -> None:
+        """Nothing to do: the program begins with its job."""
+
+    def wait(self) -> None:
+        """Nothing to wait for."""
+
+    def examine(self, orders: Sequence[JobOrder]) -> Mapping[str, JobFacts]:
+        """Look whether the programs are there; see the port."""
+        return {order.job.name: _facts(order) for order in orders}
+
+    def start(self, order: JobOrder) -> None:
+        """Run the program; see the port."""
+        with self._lock:
+            if self._child is not None and self._child.alive:
+                return
+            _facts(order)
+            order.place.mkdir(parents=True, exist_ok=True)
+            generation = lease.clear(order.place)
+            self.log.unlink(missing_ok=True)
+            environment = {**os.environ, "JAVA_HOME": str(self._java.home), "SPARK_HOME": _spark()}
+            command = leashed(list(self._command(order)))
+            self._child = Child.start(command, self.log, environment=environment)
+            lease.take(order.place, generation, self._child.pid)
+            self._status[order.job.name] = JobStatus(
+                JobState.RUNNING, reasons=("a program of its own decides",)
+            )
+
+    def _command(self, order: JobOrder) -> Iterator[str]:
+        jar = order.job.jar or Jar("")
+        yield from (f"{_spark()}/bin/spark-submit", "--master", self._master)
+        if jar.entry is not None:
+            yield from ("--class", jar.entry)
+        for name, value in {**self._settings(order), **self._options}.items():
+            yield from ("--conf", f"{name}={value}")
+        yield str(order.code / jar.path)
+        yield from (_filled(argument, order) for argument in jar.arguments)
+
+    def _settings(self, order: JobOrder) -> dict[str, str]:
+        jars = [str(jar) for folder in self._jars for jar in folder.glob("*.jar")]
+        job = order.job
+        return {
+            "spark.app.name": f"millrace-{job.name}",
+            "spark.jars": ",".join(jars),
+            "spark.ui.port": "0",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.local.dir": str(self.place / "tmp"),
+            "spark.sql.warehouse.dir": str(self.place / "warehouse"),
+            "spark.millrace.job": job.name,
+            "spark.millrace.place": str(order.place),
+            "spark.millrace.bootstrap": _bootstrap(order),
+            "spark.millrace.client": str(_client(order)),
+            **{
+                f"spark.millrace.topic.{name}": order.pipeline.streams[name].address
+                for name in (*job.reads, *job.writes)
+            },
+        }
+
+    def stop(self, job: str, ends: Mapping[str, Mapping[int, int]] | None = None) -> None:  # noqa: ARG002
+        """Ask the program to end, and end it after a while; how far it read only it knows."""
+        with self._lock:
+            if self._child is not None:
+                self._child.end(GRACE_SECONDS)
+            if job in self._status:
+                self._status[job] = replace(self._status[job], state=JobState.STOPPED)
+
+    def status(self) -> Mapping[str, JobStatus]:
+        """Return what is known of the program; see the port."""
+        with self._lock:
+            child = self._child
+            if child is not None and not child.alive:
+                for name, known in self._status.items():
+                    if known.state is JobState.RUNNING:
+                        self._status[name] = self._ended(name, known, child.process.returncode)
+            return dict(self._status)
+
+    def _ended(self, name: str, known: JobStatus, code: int) -> JobStatus:
+        if code == 0:
+            return replace(known, state=JobState.ENDED)
+        said = self.log.read_text("utf-8", "replace")[-_LAST_WORDS:].splitlines()
+        last = next((line.strip() for line in reversed(said) if "xception" in line), "")
+        error = f"job {name}: its program ended with {code}{f': {last}' if last else ''}"
+        return replace(known, state=JobState.FAILED, error=error, hint=f"see {self.log}")
+
+    def forget(self, job: str) -> None:
+        """Know nothing of a job any more."""
+        with self._lock:
+            self._status.pop(job, None)
+
+    def close(self) -> None:
+        """End the program; see the port."""
+        for job in list(self._status):
+            self.stop(job)
+
+    def kill(self, grace: float = 0.0) -> None:
+        """End the program's processes."""
+        if self._child is not None:
+            self._child.end(grace)
+
+
+def _facts(order: JobOrder) -> JobFacts:
+    jar = order.job.jar or Jar("")
+    path = order.code / jar.path
+    if not path.is_file():
+        raise OperationFailed(
+            "no-jar", f"job {order.job.name}: there is no {path}", "look at `jar.path`"
+        )
+    schemas = {name: order.pipeline.streams[name].schema or {} for name in order.job.writes}
+    return JobFacts(reasons=("a program of its own decides",), schemas=schemas)
+
+
+def _filled(argument: str, order: JobOrder) -> str:
+    """An argument with what stands for streams and places put in."""
+
+    def found(match: re.Match[str]) -> str:
+        if match[1] == "bootstrap":
+            return _bootstrap(order)
+        if match[1] == "place":
+            return str(order.place)
+        stream = order.pipeline.streams.get(match[2])
+        if stream is None or match[2] not in (*order.job.reads, *order.job.writes):
+            raise OperationFailed(
+                "no-such-topic",
+                f"job {order.job.name}: {match[0]} names no stream that it reads or writes",
+                "name it in `from:` or `to:`",
+            )
+        return stream.address
+
+    return _PLACEHOLDER.sub(found, argument)
+
+
+def _site(job: Job, order: JobOrder) -> str:
+    names = (*job.reads, *job.writes)
+    return next((order.pipeline.streams[name].site or "" for name in names), job.site or "")
+
+
+def _bootstrap(order: JobOrder) -> str:
+    return order.brokers[_site(order.job, order)]["bootstrap.servers"]
+
+
+def _client(order: JobOrder) -> Path:
+    """A file with all settings of the broker's client, secrets included; only we can read it."""
+    path = order.place / "client.properties"
+    settings = order.brokers[_site(order.job, order)]
+    path.touch(mode=0o600)
+    path.write_text("".join(f"{n}={v}\n" for n, v in settings.items()), encoding="utf-8")
+    return path
+
+
+def _spark() -> str:
+    found = importlib.util.find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise OperationFailed(
+            "no-spark", "pyspark is not installed", "pip install 'millrace[spark]'"
+        )
+    return str(Path(found.origin).parent)
