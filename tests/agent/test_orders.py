@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.agent.orders import orders, with_partitions, with_schemas
+from millrace.agent.orders import Clients, orders, with_partitions, with_schemas
 from millrace.model.pipeline import Pipeline
 from millrace.model.status import JobFacts
 from millrace.ports import BrokerStatus, StreamStatus
@@ -60,7 +60,7 @@ def test_partitions_are_those_that_are_there(pipeline: Pipeline) -> None:
 def test_writers_come_before_their_readers(pipeline: Pipeline) -> None:
     places = {name: Path("/jobs") / name for name in pipeline.jobs}
     clients = {"here": {"bootstrap.servers": "h:1"}}
-    found = orders(pipeline, clients, places, Path("/code"))
+    found = orders(pipeline, Clients(clients), places, Path("/code"))
     names = [order.job.name for order in found]
     assert sorted(names) == ["early", "late", "side"]
     assert names.index("early") < names.index("late")
@@ -71,6 +71,6 @@ def test_writers_come_before_their_readers(pipeline: Pipeline) -> None:
 
 def test_only_some_jobs_are_ordered(pipeline: Pipeline) -> None:
     places = {"late": Path("/l")}
-    [only] = orders(pipeline, {}, places, Path("/code"), [pipeline.jobs["late"]])
+    [only] = orders(pipeline, Clients({}), places, Path("/code"), [pipeline.jobs["late"]])
     assert only.job.name == "late"
-    assert orders(pipeline, {}, {}, Path("/code"), []) == []
+    assert orders(pipeline, Clients({}), {}, Path("/code"), []) == []

@@ -20,10 +20,12 @@ pipeline: first
 sites: {here: {broker: kafka}}
 streams:
   raw: {schema: {n: long}, partitions: 2, dead_letters: bad}
+  mid: {transient: true}
   even: {partitions: 2}
   bad: {format: raw}
 jobs:
-  evens: {from: raw, to: even, sql: "SELECT n FROM raw WHERE n % 2 = 0"}
+  evens: {from: raw, to: mid, sql: "SELECT n FROM raw WHERE n % 2 = 0"}
+  last: {from: mid, to: even, sql: "SELECT n FROM mid"}
 """
 pytestmark = pytest.mark.timeout(500)
 
@@ -72,8 +74,9 @@ def test_runs_go_on_where_the_one_before_stopped(
         assert second.process.wait(2 * UP) == 0, second.said
         assert gone(started), "a process is left"
         shown = json.loads(second.said_file.with_suffix(".out").read_text())
-    ledger = shown["jobs"]["evens"]["ledger"]
-    assert (ledger["read"], ledger["used"], ledger["filtered"]) == (200, 100, 100)
+    ledgers = {name: job["ledger"] for name, job in shown["jobs"].items()}
+    counts = {name: (one["read"], one["used"], one["filtered"]) for name, one in ledgers.items()}
+    assert counts == {"evens": (200, 100, 100), "last": (100, 100, 0)}
     kafka = ManagedKafka(home / "pipelines/first/sites/here/kafka", java, jars)
     kafka.start()
     try:

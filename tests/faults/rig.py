@@ -17,6 +17,7 @@ from pathlib import Path
 from millrace.agent.fleet import Fleet
 from millrace.agent.runner import Runner
 from millrace.brokers.kafka import ManagedKafka
+from millrace.engines.spark.engine import SparkEngine
 from millrace.machine import Folders
 from millrace.measure.fault import Fault, RunReport
 from millrace.measure.load import Load
@@ -67,6 +68,7 @@ class Rig:
     def driver_pid(self) -> int:
         """The driver's process."""
         (driver,) = self.runner.fleet.drivers.values()
+        assert isinstance(driver, SparkEngine)
         assert driver.pid is not None
         return driver.pid
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from millrace.agent.secrets import resolved
 from millrace.brokers.kafka import AttachedKafka, ManagedKafka
 from millrace.errors import OperationFailed
 from millrace.machine import Folders, Java
+from millrace.machine.secrets import resolved
 from millrace.model.pipeline import Pipeline
 from millrace.model.site import Broker, BrokerKind, Site
 from millrace.model.stream import Stream

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from millrace.agent.fleet import Fleet, Told
-from millrace.agent.orders import orders, with_schemas
+from millrace.agent.orders import Clients, orders, with_schemas
 from millrace.machine import Folders
 from millrace.model.graph import in_order
 from millrace.model.pipeline import Pipeline
 from millrace.model.status import JobFacts
+from millrace.plan.fuse import as_queries
 
 #: Queries are only made, never started, so nobody connects to it.
 _NOWHERE = {"bootstrap.servers": "127.0.0.1:9"}
@@ -27,15 +28,16 @@ def examined(
     """
     with _borrowed(folders) as borrowed:
         fleet = Fleet.of(pipeline, borrowed, told)
-        clients = dict.fromkeys(fleet.brokers, _NOWHERE)
-        places = {name: borrowed.state / name for name in pipeline.jobs}
+        clients = Clients(dict.fromkeys(fleet.brokers, _NOWHERE))
+        queries = as_queries(pipeline)
+        places = {name: borrowed.state / name for name in queries.jobs}
         found: dict[str, JobFacts] = {}
         known = pipeline
         try:
             for driver in fleet.drivers.values():
                 driver.launch()
             for driver in fleet.drivers.values():
-                jobs = [job for job in in_order(known) if fleet.driver(job) is driver]
+                jobs = [job for job in in_order(queries) if fleet.driver(job) is driver]
                 found |= driver.examine(orders(known, clients, places, code, jobs))
                 known = with_schemas(pipeline, found)
         finally:

@@ -2,25 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from millrace.agent.brokers import broker_of, site_place
-from millrace.agent.secrets import resolved
+from millrace.agent.orders import Clients
 from millrace.brokers.kafka import AttachedKafka, ManagedKafka
 from millrace.brokers.kafka.classes import write_archive as write_broker_archive
 from millrace.engines.spark.classes import spark_archive, write_archive
 from millrace.engines.spark.engine import SparkEngine
+from millrace.engines.spark.program import ProgramEngine
 from millrace.errors import OperationFailed
 from millrace.machine import Folders, Java, fetch_jars, find_java
+from millrace.machine.secrets import resolved
 from millrace.model.job import Isolation, Job
 from millrace.model.pipeline import Pipeline
 from millrace.model.site import EngineKind, Site
+from millrace.plan.fuse import as_queries
+from millrace.ports import Engine
 
 #: The group of jobs that name none.
 MAIN_GROUP = "main"
+#: The program of a driver, by its module.
+DRIVER = "millrace.agent.driver"
 Told = Callable[[int, int], None]
+
+
+class Driver(Engine, Protocol):
+    """An engine whose process the agent looks after."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs, as far as it must run before a job does."""
+        ...
+
+    @property
+    def page(self) -> str:
+        """Its web page, if it has one."""
+        ...
+
+    def launch(self) -> None:
+        """Begin to start it and return at once."""
+        ...
+
+    def wait(self) -> None:
+        """Return when it is up; raises with the way out where it does not come up."""
+        ...
+
+    def forget(self, job: str) -> None:
+        """Know nothing of a job any more: another driver takes it over."""
+        ...
+
+    def kill(self, grace: float = 0.0) -> None:
+        """End its processes."""
+        ...
 
 
 @dataclass(slots=True)
@@ -31,7 +68,7 @@ class Fleet:
     folders: Folders
     java: Java
     brokers: dict[str, AttachedKafka] = field(default_factory=dict)
-    drivers: dict[str, SparkEngine] = field(default_factory=dict)
+    drivers: dict[str, Driver] = field(default_factory=dict)
     #: Jobs that share a driver by the file and were set apart (see `suspects`).
     apart: set[str] = field(default_factory=set)
     _jars: Path = field(default_factory=Path)
@@ -72,15 +109,25 @@ class Fleet:
                 f"job {job.name} is for {job.needs or job.kind}, which can't be run yet",
                 "use sql, python or map jobs at a site whose engine is spark",
             )
-        if name not in self.drivers:
-            place = site_place(self.folders, self.pipeline.name, site.name)
+        if name in self.drivers:
+            return
+        place = site_place(self.folders, self.pipeline.name, site.name)
+        place = place / "drivers" / name.partition("/")[2]
+        master = engine.master or engine.address
+        options = resolved(engine.options, f"sites.{site.name}.engine.options")
+        if job.jar is not None:
+            self.drivers[name] = ProgramEngine(
+                place, self.java, [self._jars], master=master, options=options
+            )
+        else:
             self.drivers[name] = SparkEngine(
-                place / "drivers" / name.partition("/")[2],
+                place,
                 self.java,
                 [self._jars],
-                master=engine.master or engine.address,
-                options=resolved(engine.options, f"sites.{site.name}.engine.options"),
+                master=master,
+                options=options,
                 java_options=spark_archive(self.java, self.folders.cache).options,
+                program=DRIVER,
             )
 
     def launch(self) -> None:
@@ -91,30 +138,35 @@ class Fleet:
             if isinstance(broker, ManagedKafka):
                 broker.launch()
 
-    def driver(self, job: Job) -> SparkEngine:
+    def driver(self, job: Job) -> Driver:
         """Return the driver that hosts a job."""
         return self.drivers[own_driver(job) if job.name in self.apart else driver_name(job)]
 
     def jobs_of(self, name: str) -> list[Job]:
-        """Return the jobs that a driver hosts."""
-        driver = self.drivers[name]
-        return [job for job in self.pipeline.jobs.values() if self.driver(job) is driver]
+        """Return the queries that a driver hosts."""
+        driver, queries = self.drivers[name], as_queries(self.pipeline).jobs.values()
+        return [job for job in queries if self.driver(job) is driver]
 
     def set_apart(self, job: Job) -> None:
         """Give a job a driver of its own, and begin to start it."""
-        self.driver(job).forget(job.name)
+        for one in job.members or (job,):
+            self.driver(job).forget(one.name)
         self._make_driver(job, own_driver(job))
         self.apart.add(job.name)
         self.driver(job).launch()
 
-    def clients(self) -> Mapping[str, Mapping[str, str]]:
-        """Return how Spark reaches each site's broker."""
-        return {name: broker.clients()["java"] for name, broker in self.brokers.items()}
+    def clients(self) -> Clients:
+        """Return how drivers reach each site's broker."""
+        found = {name: broker.clients() for name, broker in self.brokers.items()}
+        return Clients(
+            {name: dialects["java"] for name, dialects in found.items()},
+            {name: dialects["librdkafka"] for name, dialects in found.items()},
+        )
 
 
 def driver_name(job: Job) -> str:
     """Return the name of a job's driver: its site and group, or its own when set apart."""
-    if job.isolation is Isolation.DEDICATED:
+    if job.isolation is Isolation.DEDICATED or job.jar is not None:
         return own_driver(job)
     return f"{job.site}/{job.group or MAIN_GROUP}"
 

@@ -9,6 +9,7 @@ from millrace.model.pipeline import Pipeline
 from millrace.model.quantity import Duration, Size
 from millrace.model.status import Observed
 from millrace.model.stream import Stream
+from millrace.plan.fuse import fusion
 from millrace.ports import BrokerStatus, StreamStatus
 
 
@@ -16,12 +17,13 @@ def observed(applied: Pipeline, desired: Pipeline, brokers: Mapping[str, BrokerS
     """Return the pipeline as it is; none of its jobs runs.
 
     A topic that is there with other settings than the file's is a difference, whoever made it; a
-    stream whose topic is gone is not there.
+    stream whose topic is gone is not there; one inside a query has none.
     """
-    streams: dict[str, Stream] = {}
+    inside = fusion(applied).inside
+    streams = {name: applied.streams[name] for name in inside}
     for name, stream in {**desired.streams, **applied.streams}.items():
         there = _topic(stream, brokers)
-        if there is not None:
+        if there is not None and name not in inside:
             streams[name] = as_seen(desired.streams.get(name, stream), stream, there)
     sites = {name: site for name, site in desired.sites.items() if name in applied.sites}
     there_again = replace(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from millrace.model.graph import in_order
 from millrace.model.job import Job
 from millrace.model.pipeline import Pipeline
 from millrace.model.status import JobFacts
+from millrace.plan.fuse import as_queries
 from millrace.ports import BrokerStatus, JobOrder
 
 
@@ -28,6 +29,14 @@ def with_schemas(pipeline: Pipeline, facts: Mapping[str, JobFacts]) -> Pipeline:
     return replace(pipeline, streams=streams)
 
 
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """How each site's broker is reached: by the names of Java's settings, and librdkafka's."""
+
+    readers: Mapping[str, Mapping[str, str]]
+    writers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
 def with_partitions(pipeline: Pipeline, brokers: Mapping[str, BrokerStatus]) -> Pipeline:
     """Return the pipeline with the partitions that its streams really have."""
     streams = dict(pipeline.streams)
@@ -41,15 +50,26 @@ def with_partitions(pipeline: Pipeline, brokers: Mapping[str, BrokerStatus]) -> 
 
 def orders(
     pipeline: Pipeline,
-    clients: Mapping[str, Mapping[str, str]],
+    clients: Clients,
     places: Mapping[str, Path],
     code: Path,
     only: Sequence[Job] | None = None,
 ) -> list[JobOrder]:
-    """Return the orders of jobs, writers before their readers."""
-    wanted = {job.name for job in (pipeline.jobs.values() if only is None else only)}
+    """Return the orders of queries, writers before their readers; all, or those of `only`."""
+    whole = as_queries(pipeline)
+    inside = frozenset(pipeline.streams.keys() - whole.streams.keys())
+    wanted = {job.name for job in (whole.jobs.values() if only is None else only)}
     return [
-        JobOrder(pipeline, job, clients, places[job.name], code)
-        for job in in_order(pipeline)
-        if job.name in wanted
+        JobOrder(
+            pipeline,
+            pipeline.jobs[query.name],
+            clients.readers,
+            places[query.name],
+            code,
+            query.members,
+            inside if query.members else frozenset(),
+            clients.writers,
+        )
+        for query in in_order(whole)
+        if query.name in wanted
     ]

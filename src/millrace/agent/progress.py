@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 from millrace.agent.brokers import site_place
 from millrace.agent.state import read_applied
@@ -20,8 +21,9 @@ def progress_at(folders: Folders, pipeline: str) -> dict[str, Progress]:
         if job is None:
             continue
         place = site_place(folders, pipeline, job.site or "") / "jobs" / name / str(number)
-        try:
-            found[name] = progress_of(json.loads((place / "ledger.json").read_text("utf-8")))
-        except FileNotFoundError:
-            continue
+        files = {name: place / "ledger.json"}
+        files |= {file.stem.removeprefix("ledger-"): file for file in place.glob("ledger-*.json")}
+        for one, file in files.items():
+            with suppress(FileNotFoundError):
+                found[one] = progress_of(json.loads(file.read_text("utf-8")))
     return found

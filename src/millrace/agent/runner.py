@@ -6,11 +6,12 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from millrace.agent.backoff import Backoff
 from millrace.agent.brokers import site_place
+from millrace.agent.ends import complete, over
 from millrace.agent.fleet import Fleet
 from millrace.agent.observe import observed
 from millrace.agent.orders import orders, with_partitions, with_schemas
@@ -20,11 +21,13 @@ from millrace.brokers.kafka import ManagedKafka
 from millrace.errors import OperationFailed
 from millrace.model.graph import in_order
 from millrace.model.impact import Impact
+from millrace.model.job import Job
 from millrace.model.pipeline import Pipeline
 from millrace.model.status import JobFacts
 from millrace.model.step import Action, Kind, Plan
 from millrace.model.stream import Stream
 from millrace.plan import plan
+from millrace.plan.fuse import as_queries
 from millrace.ports import JobOrder, JobState, JobStatus, Span
 
 #: Starts of jobs side by side, as many as a driver takes.
@@ -53,6 +56,15 @@ class Runner:
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(STARTERS))
     restarts: dict[str, int] = field(default_factory=dict)
     _lives: dict[str, Lives] = field(default_factory=dict)
+    #: Jobs that ended with their inputs, or after their time; and when each was started first.
+    _ended: set[str] = field(default_factory=set)
+    _begun: dict[str, float] = field(default_factory=dict)
+    #: The pipeline with each query as one job: what is started, stopped and drained.
+    queries: Pipeline = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Find out which jobs are one query."""
+        self.queries = as_queries(self.pipeline)
 
     @property
     def place(self) -> Path:
@@ -78,7 +90,7 @@ class Runner:
         for future in serving:
             future.result()
         places = {
-            name: self._place(name, applied.places.get(name, 1)) for name in self.pipeline.jobs
+            name: self._place(name, applied.places.get(name, 1)) for name in self.queries.jobs
         }
         self._examine(places)
         statuses = {name: broker.status() for name, broker in self.fleet.brokers.items()}
@@ -99,7 +111,7 @@ class Runner:
         found: dict[str, JobFacts] = {}
         known = self.pipeline
         for name, driver in self.fleet.drivers.items():
-            jobs = [job for job in in_order(known) if self.fleet.driver(job) is driver]
+            jobs = [job for job in in_order(self.queries) if self.fleet.driver(job) is driver]
             driver.wait()
             self.say(f"driver {name} is up{f': {driver.page}' if driver.page else ''}")
             found |= driver.examine(orders(known, self.fleet.clients(), places, self.code, jobs))
@@ -110,7 +122,7 @@ class Runner:
         """The folder of each job: a new one where its change can't keep the old progress."""
         numbers = {}
         steps = {step.name: step for step in self.plan.steps if step.kind is Kind.JOB}
-        for name in self.pipeline.jobs:
+        for name in self.queries.jobs:
             number, step = applied.places.get(name, 0), steps.get(name)
             anew = step is not None and step.impact is Impact.REPLACE
             numbers[name] = number + 1 if anew or number == 0 else number
@@ -155,6 +167,7 @@ class Runner:
     def _start_job(self, name: str) -> None:
         order = self._orders[name]
         self.fleet.driver(order.job).start(order)
+        self._begun.setdefault(name, time.monotonic())
         self._backoff.setdefault(name, Backoff()).started(time.monotonic())
 
     def tick(self) -> None:
@@ -167,8 +180,34 @@ class Runner:
             if not driver.alive and self._again(f"driver {name}", now, driver.launch):
                 self._part_suspects(name, now)
         for name, status in self.statuses().items():
-            if status.state is JobState.FAILED:
+            if status.state is JobState.FAILED and name in self._orders:
                 self._restart(name, status, now)
+        self._end_jobs(now)
+
+    def _end_jobs(self, now: float) -> None:
+        """End the jobs that are over, each when it has committed all its input."""
+        seconds = {name: now - begun for name, begun in self._begun.items()}
+        for job in over(self.queries, self._states(), seconds):
+            pending = self._work.get(job.name)
+            if pending is None or pending.done():
+                self._work[job.name] = self._pool.submit(self._end_job, job)
+
+    def _end_job(self, job: Job) -> None:
+        try:
+            self._drain_job(job)
+        except OperationFailed as failure:  # its driver is away: tried again
+            self.say(str(failure))
+            return
+        self._ended |= {job.name, *(member.name for member in job.members)}
+        self.say(f"job {job.name} is over")
+
+    @property
+    def complete(self) -> bool:
+        """Whether all jobs are over."""
+        return complete(self.queries, self._states())
+
+    def _states(self) -> dict[str, JobState]:
+        return {name: status.state for name, status in self.statuses().items()}
 
     def _part_suspects(self, name: str, now: float) -> None:
         """Set jobs apart that may be why a driver died; the others are no longer harmed then."""
@@ -224,17 +263,25 @@ class Runner:
         found: dict[str, JobStatus] = {}
         for driver in self.fleet.drivers.values():
             found |= driver.status()
+        found |= {
+            name: replace(status, state=JobState.ENDED)
+            for name, status in found.items()
+            if name in self._ended
+        }
         unknown = JobStatus(JobState.STARTING)
         return {name: found.get(name, unknown) for name in self.pipeline.jobs}
 
     def drain(self) -> None:
         """Stop every job when it has committed all its input, in the direction of the data."""
-        for job in in_order(self.pipeline):
-            ends = {
-                name: {part: span.end for part, span in self._log_ends(name).items()}
-                for name in job.reads
-            }
-            self.fleet.driver(job).stop(job.name, ends)
+        for job in in_order(self.queries):
+            self._drain_job(job)
+
+    def _drain_job(self, job: Job) -> None:
+        ends = {
+            name: {part: span.end for part, span in self._log_ends(name).items()}
+            for name in job.follows
+        }
+        self.fleet.driver(job).stop(job.name, ends)
 
     def _log_ends(self, name: str) -> Mapping[int, Span]:
         stream = self.pipeline.streams[name]

@@ -40,5 +40,5 @@ class Lives:
         if len(jobs) < 2:
             return ()
         stuck = [job for job in jobs if len(self._idle.get(job.name, ())) >= DEATHS]
-        own = [job for job in stuck if job.kind != "sql"]
+        own = [job for job in stuck if any(one.kind != "sql" for one in (job, *job.members))]
         return tuple((own or stuck)[:MOST])

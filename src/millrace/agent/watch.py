@@ -55,7 +55,7 @@ class Watch:
         #: By job, stream and partition: the position after the last one that was seen in a result.
         self._reached: dict[str, dict[tuple[str, int], int]] = {}
         self._latencies: dict[str, deque[float]] = {}
-        written = {name for job in runner.pipeline.jobs.values() for name in job.writes}
+        written = {name for job in runner.queries.jobs.values() for name in job.writes}
         self._turns = itertools.cycle(sorted(written)) if written else None
         self._count = min(_STREAMS, len(written))
         self._thread = threading.Thread(target=self._look, name="watch", daemon=True)
@@ -96,7 +96,7 @@ class Watch:
     def _lag(self, job: Job, status: JobStatus) -> dict[str, int]:
         """How many records are behind the job's position, by stream."""
         found = {}
-        for name in job.reads:
+        for name in job.follows:
             ends = self._ends.get(name)
             if ends is not None:
                 at = self._positions(job, name, status, ends)
@@ -149,7 +149,7 @@ class Watch:
 
     def _look_at_ends(self) -> None:
         streams = self._runner.pipeline.streams
-        for name in {name for job in self._runner.pipeline.jobs.values() for name in job.reads}:
+        for name in {name for job in self._runner.queries.jobs.values() for name in job.follows}:
             self._ends[name] = self._log(name).ends(streams[name].address)
 
     def _look_at_oldest(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +16,7 @@ from millrace.machine import Folders
 from millrace.model.job import Job
 from millrace.model.pipeline import Pipeline
 from millrace.model.status import JobFacts
+from millrace.plan.fuse import fusion
 
 
 def describe(
@@ -38,11 +39,22 @@ def describe(
         fail(f"there is no job {job!r} in {file}",
              f"did you mean {near!r}?" if near else f"its jobs are {known}")  # fmt: skip
     facts = asked(pipeline, file, home)[job]
-    document = facts_document(pipeline.jobs[job], facts)
+    found = fusion(pipeline)
+    stored = {name: found.stored[name] for name in _streams(pipeline.jobs[job], found.stored)}
+    query = found.group(job)
     if output is Output.JSON:
-        show_json({"job": job, **document})
-    else:
-        show(_text(pipeline.jobs[job], facts))
+        document = facts_document(pipeline.jobs[job], facts)
+        show_json({"job": job, **document, "query": list(query), "stored": stored})
+        return
+    show(_text(pipeline.jobs[job], facts))
+    if len(query) > 1:
+        show(Text(f"one query: {', '.join(query)}\n"))
+    for name, why in stored.items():
+        show(Text(f"{name} is stored though transient: {why}\n"))
+
+
+def _streams(job: Job, among: Container[str]) -> list[str]:
+    return [name for name in dict.fromkeys((*job.reads, *job.writes)) if name in among]
 
 
 def asked(pipeline: Pipeline, file: str, home: Path | None) -> Mapping[str, JobFacts]:
@@ -66,6 +78,7 @@ def facts_document(job: Job, facts: JobFacts) -> dict[str, Any]:
         "from": list(job.reads),
         "to": list(job.writes),
         "mode": facts.mode.value if facts.mode is not None else None,
+        "windows": job.windows or None,
         "reasons": list(facts.reasons),
         "operators": list(facts.operators),
         "stateful": facts.stateful,
@@ -78,6 +91,7 @@ def _text(job: Job, facts: JobFacts) -> Text:
         f"job {job.name}: {job.kind}, from {', '.join(job.reads)} to {', '.join(job.writes)}",
         f"mode: {facts.mode}",
         *(f"  because {reason}" for reason in facts.reasons),
+        *([f"windows: {job.windows}"] if job.windows else []),
         f"holds state: {'yes' if facts.stateful else 'no'}",
         f"operators: {', '.join(facts.operators)}",
     ]

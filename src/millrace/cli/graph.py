@@ -19,6 +19,7 @@ from millrace.cli.output import Output, loaded_pair, write
 from millrace.draw import dot, mermaid, picture, svg
 from millrace.model.status import Observed
 from millrace.plan import plan
+from millrace.plan.fuse import fusion
 
 
 class Drawing(StrEnum):
@@ -48,7 +49,7 @@ def graph(
     Example: [bold]millrace graph pipeline.yaml --out pipeline.svg[/bold]
     """
     desired, before = loaded_pair(file, profile, old, old_profile, file_format, Output.TEXT)
-    shown = picture(desired)
-    if before is not None:
-        shown = picture(desired, before, plan(desired, Observed(before), {}))
+    found = fusion(desired)
+    steps = None if before is None else plan(desired, Observed(before), {})
+    shown = picture(desired, before, steps, found.groups, found.inside)
     write(_DRAW[drawing](shown), out)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from millrace import __version__
-from millrace.cli import check, convert, describe, graph, new, plan, send, tail, validate
+from millrace.cli import check, convert, describe, graph, new, plan, send, state, tail, validate
 from millrace.cli import run as run_module
 
 app = typer.Typer(
@@ -30,6 +30,7 @@ app.command("send")(send.send)
 app.command("tail")(tail.tail)
 app.command("check")(check.check)
 app.command("describe")(describe.describe)
+app.add_typer(state.app, name="state")
 app.command("explain")(validate.explain)
 app.command("schema")(convert.schema_command)
 app.command("import")(convert.import_file)

@@ -137,6 +137,9 @@ def _watched(runner: Runner, watch: Watch, seconds: float | None, *, quiet: bool
     ):
         while until is None or time.monotonic() < until:
             runner.tick()
+            if runner.complete:
+                say("all jobs are over")
+                return
             if live is not None:
                 note = ", ".join(f"{name} restarted {n}x" for name, n in runner.restarts.items())
                 live.update(jobs_table(runner.pipeline.name, watch.views(), note), refresh=True)

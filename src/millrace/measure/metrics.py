@@ -118,9 +118,16 @@ def _states(samples: Sequence[JobSample]) -> Iterator[Metric]:
     batch = GaugeMetricFamily(
         "millrace_batch_seconds", "How long the last batch took.", labels=_JOB
     )
+    skew = GaugeMetricFamily(
+        "millrace_skew_seconds",
+        "How long after its own time a record came to the broker, in the mean of the last batch.",
+        labels=_JOB,
+    )
     for sample in samples:
         job, status = (sample.pipeline, sample.job), sample.status
         up.add_metric(job, 1 if status.state is JobState.RUNNING else 0)
         if status.progress.batch >= 0:
             batch.add_metric(job, status.progress.batch_seconds)
-    return iter((up, batch))
+        if status.progress.skew_seconds is not None:
+            skew.add_metric(job, status.progress.skew_seconds)
+    return iter((up, batch, skew))

@@ -64,7 +64,8 @@ def ledger_text(fates: Fates) -> str:
     if fates.lost_sight:
         parts.append(f"{fates.lost_sight} of unknown fate")
     if fates.late:
-        parts.append(f"(of these at least {fates.late} late)")
+        known = fates.filtered is not None
+        parts.append(f"{fates.late} late" if known else f"(of these at least {fates.late} late)")
     written = ", ".join(f"{count} to {name}" for name, count in fates.written.items())
     return f"{fates.read} = {' + '.join(parts)}" + (f"; {written}" if written else "")
 
@@ -106,6 +107,7 @@ def _document(view: JobView) -> dict[str, Any]:
         "lag_records": dict(view.lag_records),
         "lag_seconds": dict(view.lag_seconds),
         "latency_seconds": {"p50": view.p50, "p99": view.p99},
+        "skew_seconds": status.progress.skew_seconds,
         "ledger": asdict(status.progress.fates),
         "ledger_age_seconds": view.age,
     }
