@@ -1,6 +1,6 @@
 #!/bin/sh
 # All tests: the small ones side by side, with branch coverage of the package; then those that run a
-# whole Spark, three at a time, which saves a little: they wait now and then.
+# whole Spark, two at a time: with more of them Spark's Python processes start too slowly.
 set -eu
 rm -f .coverage .coverage.*
 status=0
@@ -11,6 +11,6 @@ coverage combine -q
 coverage report --skip-covered
 python scripts/coverage_floor.py || status=1
 heavy=0
-python -m pytest -q -n 3 --dist loadfile -m spark --durations=10 "$@" || heavy=$?
+python -m pytest -q -n 2 --dist loadfile -m spark --durations=10 "$@" || heavy=$?
 [ $heavy -eq 0 ] || [ $heavy -eq $none ] || status=1
 exit $status

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from bench.streams import chain, latency, map_rate, start, throughput
+from bench.streams import chain, fused, keyed, latency, map_rate, start, state, throughput, traffic
 from bench.streams.plots import draw
 from bench.streams.results import Part
 from bench.streams.setting import Setting, quick
@@ -19,6 +19,12 @@ PARTS: dict[str, Callable[[Setting], Part]] = {
     "map": map_rate.measure,
     "chain": chain.measure,
     "start": start.measure,
+    "fused": fused.measure,
+    "windows": state.measure_windows,
+    "promises": state.measure_promises,
+    "keyed": keyed.measure,
+    "updates": latency.measure_updates,
+    "traffic": traffic.measure,
 }
 
 

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from pyspark.sql.streaming.query import StreamingQuery
 
 SCHEMA = "id long, speed double, lat double, lon double, ts long, road string"
+TIMED = "id long, speed double, at timestamp, road string"
 SAMPLED = 128
 MADE = (
     "value binary, cause string, partition int, offset long, key binary, payload binary, "
@@ -144,6 +145,19 @@ WORK: dict[str, Callable[[DataFrame], DataFrame]] = {
 }
 
 
+def by_windows(records: DataFrame, order: dict[str, Any]) -> DataFrame:
+    """Count the records of each road in windows of ten seconds; the sink's rows at once."""
+    parsed = F.from_json(F.col("value").cast("string"), TIMED)
+    read = records.select(parsed.alias("r")).select("r.*").withWatermark("at", "0 seconds")
+    sums = [F.count("*").alias("n"), F.max("id").alias("id")][: 1 + (order["kind"] == "updates")]
+    counted = read.groupBy(F.window("at", "10 seconds"), "road").agg(*sums)
+    ends = [F.col(f"window.{name}").alias(name) for name in ("start", "end")]
+    result = F.to_json(F.struct(*ends, *(c for c in counted.columns if c != "window")))
+    key = F.lit(None).cast("binary").alias("key")
+    rows = counted.select(F.lit(order["sink"]).alias("topic"), key, result.alias("value"))
+    return rows.observe("counts", F.count("*").alias("used"))
+
+
 def start(session: SparkSession, order: dict[str, Any]) -> StreamingQuery:
     """Start a query from Kafka to Kafka, in real-time mode or for what is there now."""
     broker = {"kafka.bootstrap.servers": order["boot"]}
@@ -152,10 +166,11 @@ def start(session: SparkSession, order: dict[str, Any]) -> StreamingQuery:
     )
     records = reader.options(startingOffsets="earliest", includeHeaders="true").load()
     real_time = order["mode"] == "real-time"
-    made = WORK[order["kind"]](records)
-    writer = (
-        rows(made, order).writeStream.queryName(order["name"]).format("kafka").options(**broker)
-    )
+    if order["kind"] in ("windows", "updates"):
+        sunk = by_windows(records, order)
+    else:
+        sunk = rows(WORK[order["kind"]](records), order)
+    writer = sunk.writeStream.queryName(order["name"]).format("kafka").options(**broker)
     writer = writer.options(
         **{
             "checkpointLocation": order["checkpoint"],

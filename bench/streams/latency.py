@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.streams.child import talking
+from bench.streams.load import MADE
 from bench.streams.results import DESIGN, Bar, Part, median, ratio
 from bench.streams.setting import Setting
 from bench.streams.systems import Rig, System, Work, rig
-from bench.streams.topics import End, record, send
+from bench.streams.topics import End, send
 from millrace.measure.histogram import Histogram
 
 FIRST_SECONDS = 120.0
@@ -24,28 +25,14 @@ LATE_SECONDS = 30.0
 #: What is looked at on either side of a batch's end.
 AROUND_SECONDS = 1.0
 PERCENTS = (10, 25, 50, 75, 90, 95, 99, 99.9, 100)
-MOST, MOST_MS = 1.2, 10.0
+MOST, MOST_UPDATES, MOST_MS = 1.2, 1.3, 10.0
 _FIGURES = ("p50_ms", "p99_ms", "max_ms", "stall_ms", "lost")
 _LOAD = [sys.executable, "-m", "bench.streams.load"]
 
 
 def measure(setting: Setting) -> Part:
-    """Run both systems by turns, each with every rate, after a short round that only warms up."""
-    part = Part("latency")
-    with rig() as here:
-        # A driver's first batches are planned by code that Java has not compiled yet.
-        half = setting.latency_seconds // 2
-        warm_up = replace(setting, rates=(1000,), latency_seconds=half, checkpoint_seconds=5)
-        for system in here.systems:
-            _round(here, system, warm_up)
-        for number in range(setting.runs):
-            for system in here.turn(number):
-                for run in _round(here, system, setting):
-                    part.runs.append({"round": number, **run})
-                    setting.say(
-                        f"{run['rate']}/s {system.name}: p50 {run['p50_ms']:.1f} ms, "
-                        f"p99 {run['p99_ms']:.1f} ms, worst {run['max_ms']:.0f} ms"
-                    )
+    """Measure records that pass."""
+    part = _measured(Part("latency"), setting, "sql")
     for rate in setting.rates:
         _judge(part, rate)
     part.rows["by hand, 50/s, as designed"] = {
@@ -57,16 +44,48 @@ def measure(setting: Setting) -> Part:
     return part
 
 
-def _round(here: Rig, system: System, setting: Setting) -> list[dict[str, Any]]:
+def measure_updates(setting: Setting) -> Part:
+    """Measure the counts of windows, each as soon as a record changes it."""
+    setting = replace(
+        setting, runs=min(setting.runs, 3), latency_seconds=min(setting.latency_seconds, 40)
+    )
+    part = _measured(Part("updates"), setting, "updates")
+    for rate in setting.rates:
+        ours, hand = _rows(part, rate)
+        compared = ratio(ours["p50_ms"], hand["p50_ms"])
+        part.bars.append(Bar(f"{rate}/s: p50 against by hand", compared, MOST_UPDATES))
+    return part
+
+
+def _measured(part: Part, setting: Setting, kind: str) -> Part:
+    """Run both systems by turns, each with every rate, after a short round that only warms up."""
+    with rig() as here:
+        # A driver's first batches are planned by code that Java has not compiled yet.
+        half = setting.latency_seconds // 2
+        warm_up = replace(setting, rates=(1000,), latency_seconds=half, checkpoint_seconds=5)
+        for system in here.systems:
+            _round(here, system, warm_up, kind)
+        for number in range(setting.runs):
+            for system in here.turn(number):
+                for run in _round(here, system, setting, kind):
+                    part.runs.append({"round": number, **run})
+                    setting.say(
+                        f"{run['rate']}/s {system.name}: p50 {run['p50_ms']:.1f} ms, "
+                        f"p99 {run['p99_ms']:.1f} ms, worst {run['max_ms']:.0f} ms"
+                    )
+    return part
+
+
+def _round(here: Rig, system: System, setting: Setting, kind: str = "sql") -> list[dict[str, Any]]:
     """Start the job anew, wait for a first record, then send at each rate."""
     name = here.name("latency")
-    work = Work(name, "sql", "real-time", f"in-{name}", f"out-{name}", setting.checkpoint_seconds)
+    work = Work(name, kind, "real-time", f"in-{name}", f"out-{name}", setting.checkpoint_seconds)
     here.make(work.source, work.sink)
     system.prepare(work)
     system.start(work)
     end = End(here.boot, work.sink)
     try:
-        send(here.boot, work.source, record(0, 88.5))
+        send(here.boot, work.source, MADE[kind](0))
         end.wait(1, FIRST_SECONDS, lambda: system.check(work))
         runs = []
         for place, rate in enumerate(setting.rates):
@@ -87,7 +106,7 @@ def _sent(
     count, limit = rate * seconds, seconds + LATE_SECONDS
     file = here.place / f"seen-{first}.json"
     receive = ["receive", here.boot, work.sink, str(first), str(count), str(file), str(limit)]
-    sender = ["send", here.boot, work.source, str(rate), str(seconds), str(first)]
+    sender = ["send", here.boot, work.source, str(rate), str(seconds), str(first), work.kind]
     with ExitStack() as stack:
         receiving = stack.enter_context(talking([*_LOAD, *receive], here.place / "receive.log"))
         receiving.hear(60)
@@ -153,13 +172,18 @@ def _ms(seconds: float | None) -> float | None:
 
 
 def _judge(part: Part, rate: int) -> None:
-    systems = ("millrace", "by hand")
-    rows: dict[str, dict[str, float | None]] = {}
-    for system in systems:
-        runs = [run for run in part.runs if run["system"] == system and run["rate"] == rate]
-        rows[system] = {figure: median([run[figure] for run in runs]) for figure in _FIGURES}
-        part.rows[f"{rate}/s, {system}"] = rows[system]
+    ours, hand = _rows(part, rate)
     for figure in ("p50_ms", "p99_ms"):
-        compared = ratio(rows["millrace"][figure], rows["by hand"][figure])
+        compared = ratio(ours[figure], hand[figure])
         part.bars.append(Bar(f"{rate}/s: {figure[:3]} against by hand", compared, MOST))
-    part.bars.append(Bar(f"{rate}/s: p50, ms", rows["millrace"]["p50_ms"], MOST_MS))
+    part.bars.append(Bar(f"{rate}/s: p50, ms", ours["p50_ms"], MOST_MS))
+
+
+def _rows(part: Part, rate: int) -> list[dict[str, float | None]]:
+    """Add the medians of a rate to the table and return them, ours first."""
+    found: list[dict[str, float | None]] = []
+    for system in ("millrace", "by hand"):
+        runs = [run for run in part.runs if run["system"] == system and run["rate"] == rate]
+        found.append({figure: median([run[figure] for run in runs]) for figure in _FIGURES})
+        part.rows[f"{rate}/s, {system}"] = found[-1]
+    return found

@@ -1,6 +1,6 @@
 """Sends records at a fixed rate, or notes when they arrive; each a process of its own.
 
-`python -m bench.streams.load send BOOT TOPIC RATE SECONDS FIRST` prints when the first one was
+`python -m bench.streams.load send BOOT TOPIC RATE SECONDS FIRST KIND` prints when the first one was
 meant to leave. `... receive BOOT TOPIC FIRST COUNT FILE LIMIT` says `ready`, then writes for each
 number when it was seen. Times are those of the machine's monotonic clock, which all its processes
 share.
@@ -14,16 +14,26 @@ import sys
 import time
 import uuid
 from array import array
+from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from bench.streams.topics import PARTITIONS, record
+from bench.streams.topics import PARTITIONS, record, timed_record
 
 _NUMBER = re.compile(rb'"id": ?(\d+)')
 
 
-def send(boot: str, topic: str, rate: float, seconds: float, first: int) -> None:
+#: What is sent, by the kind of work.
+MADE: dict[str, Callable[[int], bytes]] = {
+    "sql": lambda number: record(number, 88.5),
+    "updates": timed_record,
+}
+
+
+def send(
+    boot: str, topic: str, rate: float, seconds: float, first: int, made: Callable[[int], bytes]
+) -> None:
     """Send, open loop: a record that is late changes nothing for those after it."""
     producer = Producer({"bootstrap.servers": boot, "linger.ms": 0, "acks": "all"})
     producer.list_topics(topic, timeout=30)
@@ -34,8 +44,7 @@ def send(boot: str, topic: str, rate: float, seconds: float, first: int) -> None
         if (wait := due - time.monotonic()) > 0:
             time.sleep(wait)
         number = first + place
-        value = record(number, 88.5)
-        producer.produce(topic, value, key=b"%d" % number, partition=place % PARTITIONS)
+        producer.produce(topic, made(number), key=b"%d" % number, partition=place % PARTITIONS)
         producer.poll(0)
         late = max(late, time.monotonic() - due)
     left = producer.flush(30)
@@ -77,8 +86,8 @@ def main() -> None:
     """Do one of the two."""
     what, boot, topic, *rest = sys.argv[1:]
     if what == "send":
-        rate, seconds, first = rest
-        send(boot, topic, float(rate), float(seconds), int(first))
+        rate, seconds, first, kind = rest
+        send(boot, topic, float(rate), float(seconds), int(first), MADE[kind])
     else:
         start, count, file, limit = rest
         receive(boot, topic, int(start), int(count), Path(file), float(limit))

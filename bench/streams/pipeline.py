@@ -112,7 +112,7 @@ def _has(admin: AdminClient, topics: Sequence[str]) -> bool:
 @contextmanager
 def running(text: str, folder: Path) -> Iterator[Pipeline]:
     """Run a file for the time of a block, in a home of its own; all of it is gone after."""
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     file, home = folder / "pipeline.yaml", folder / "home"
     file.write_text(text)
     command = [str(_PROGRAM), "run", str(file), "--home", str(home)]

@@ -14,7 +14,12 @@ from matplotlib.axes import Axes
 
 from bench.streams.results import Part
 
-_COLOURS = {"millrace": "#0072b2", "by hand": "#d55e00", "plain loop": "#7f7f7f"}
+_COLOURS = {
+    "millrace": "#0072b2",
+    "by hand": "#d55e00",
+    "plain loop": "#7f7f7f",
+    "bytewax": "#009e73",
+}
 
 
 def draw(part: Part, folder: Path) -> Path:
@@ -26,6 +31,12 @@ def draw(part: Part, folder: Path) -> Path:
         "map": _rates,
         "chain": _chain,
         "start": _start,
+        "fused": _fused,
+        "windows": _rates,
+        "promises": _rates,
+        "keyed": _rates,
+        "updates": _latency,
+        "traffic": _traffic,
     }[part.name](part, axes)
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"streams-{part.name}.svg"
@@ -66,14 +77,43 @@ def _nines(percent: float) -> float:
 
 
 def _rates(part: Part, axes: Axes) -> None:
-    """Every run as a point, by system and mode."""
-    names = list(dict.fromkeys((run["mode"], run["system"]) for run in part.runs))
-    for place, (mode, system) in enumerate(names):
-        runs = [r for r in part.runs if (r["mode"], r["system"]) == (mode, system)]
+    """Every run as a point, by system, mode and kind of work."""
+    kinds = [run.get("kind", run["mode"]) for run in part.runs]
+    several = len(set(kinds) - {"loop"}) > 1
+    names = list(dict.fromkeys(_named(run, several=several) for run in part.runs))
+    for place, name in enumerate(names):
+        runs = [r for r in part.runs if _named(r, several=several) == name]
         rates = [run["rate"] for run in runs if not run["warm_up"]]
-        axes.plot([place] * len(rates), rates, "o", color=_COLOURS[system], alpha=0.7)
-    axes.set_xticks(range(len(names)), [f"{system}\n{mode}" for mode, system in names])
+        axes.plot([place] * len(rates), rates, "o", color=_COLOURS[name[0]], alpha=0.7)
+    axes.set_xticks(range(len(names)), ["\n".join(name) for name in names])
     axes.set(ylabel="records/s", xlim=(-0.5, len(names) - 0.5), ylim=(0, None))
+    axes.grid(axis="y", alpha=0.3)
+
+
+def _named(run: dict[str, Any], *, several: bool) -> tuple[str, str]:
+    return run["system"], run["kind"] if several else run["mode"]
+
+
+def _fused(part: Part, axes: Axes) -> None:
+    """Time until the first record is through, for each kind of chain."""
+    kinds = list(dict.fromkeys(run["kind"] for run in part.runs))
+    for place, kind in enumerate(kinds):
+        times = [run["through_seconds"] for run in part.runs if run["kind"] == kind]
+        axes.plot([place] * len(times), times, "o", color=_COLOURS["millrace"], alpha=0.7)
+    axes.set_xticks(range(len(kinds)), kinds)
+    axes.set(ylabel="s until the first record is through", xlim=(-0.5, len(kinds) - 0.5))
+    axes.set_ylim(0, None)
+    axes.grid(axis="y", alpha=0.3)
+
+
+def _traffic(part: Part, axes: Axes) -> None:
+    """Records a second and core of every run."""
+    kinds = list(dict.fromkeys(run["kind"] for run in part.runs))
+    for place, kind in enumerate(kinds):
+        rates = [run["per_core"] for run in part.runs if run["kind"] == kind]
+        axes.plot([place] * len(rates), rates, "o", color=_COLOURS["millrace"], alpha=0.7)
+    axes.set_xticks(range(len(kinds)), kinds)
+    axes.set(ylabel="records/s of a core", xlim=(-0.5, len(kinds) - 0.5), ylim=(0, None))
     axes.grid(axis="y", alpha=0.3)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bench.streams.child import talking
+from bench.streams.kinds import KINDS
 from bench.streams.pipeline import spent
 from bench.streams.results import median
 from bench.streams.systems import HERE, Rig, System, Work
@@ -34,7 +35,8 @@ def timed(
         used, began = spent(system.pid), time.monotonic()
         system.start(work)
         started = time.monotonic() - began
-        arrival = end.wait(passing(count), LIMIT_SECONDS, lambda: system.check(work))
+        wanted = KINDS[kind].results(count)
+        arrival = end.wait(wanted, LIMIT_SECONDS, lambda: system.check(work))
         found = figures(arrival.last - began, count)
         found["cpu_seconds"] = spent(system.pid) - used
         written = end.count()
@@ -43,15 +45,16 @@ def timed(
         end.close()
         rig.drop(work.sink)
     flow = arrival.last - arrival.first
-    share = (passing(count) - arrival.at_first) / passing(count)
+    share = (wanted - arrival.at_first) / wanted
     return {
         "system": system.name,
+        "kind": kind,
         "mode": mode,
         **found,
         "start_seconds": started,
         "first_seconds": arrival.first - began,
         "flow_rate": count * share / flow if flow > 0.2 else None,
-        "too_many": written - passing(count),
+        "too_many": written - wanted,
     }
 
 
@@ -77,11 +80,14 @@ def figures(seconds: float, count: int) -> dict[str, float]:
     return {"seconds": seconds, "rate": count / seconds}
 
 
-def of(runs: Sequence[dict[str, Any]], system: str, mode: str, figure: str) -> float | None:
+def of(
+    runs: Sequence[dict[str, Any]], system: str, mode: str, figure: str, kind: str | None = None
+) -> float | None:
     """Return the median of a figure over the runs of a system that are no warm-up."""
     chosen = [
         run.get(figure)
         for run in runs
         if run["system"] == system and run["mode"] == mode and not run["warm_up"]
+        if kind is None or run["kind"] == kind
     ]
     return median(chosen)

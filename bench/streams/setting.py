@@ -19,6 +19,7 @@ class Setting:
     checkpoint_seconds: int = 30
     chain: tuple[int, ...] = (1, 10, 20, 50, 100)
     chain_records: int = 20
+    keys: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000)
     idle_seconds: float = 20.0
 
     def say(self, text: str) -> None:
@@ -37,5 +38,6 @@ def quick() -> Setting:
         checkpoint_seconds=10,
         chain=(1, 5),
         chain_records=10,
+        keys=(1_000, 10_000),
         idle_seconds=5.0,
     )

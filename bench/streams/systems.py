@@ -6,7 +6,7 @@ import itertools
 import json
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,9 @@ from typing import Any, Protocol
 from confluent_kafka.admin import AdminClient
 
 from bench.streams.child import Talker
+from bench.streams.kinds import KINDS
 from bench.streams.topics import PARTITIONS, QUIET, create
+from millrace.agent.fleet import DRIVER
 from millrace.brokers.kafka import ManagedKafka
 from millrace.engines.spark.classes import spark_archive
 from millrace.engines.spark.engine import SparkEngine
@@ -27,14 +29,11 @@ from millrace.spec import load_text
 HERE = Path(__file__).parent
 DEAD = "dead"
 READY_SECONDS = 120.0
-_SCHEMA = "{id: long, speed: double, lat: double, lon: double, ts: long, road: string}"
-_SQL = 'sql: "SELECT id, speed, road FROM raw WHERE speed > 50"'
-_MAP = 'map: "mapped:fast"'
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A job from Kafka to Kafka: `kind` is sql, map or pass, `mode` real-time or drain."""
+    """A job from Kafka to Kafka: `kind` is one of KINDS or pass, `mode` real-time or drain."""
 
     name: str
     kind: str
@@ -81,9 +80,11 @@ class Millrace:
 
     name = "millrace"
 
-    def __init__(self, engine: SparkEngine, java: dict[str, str], place: Path) -> None:
+    def __init__(
+        self, engine: SparkEngine, clients: Mapping[str, Mapping[str, str]], place: Path
+    ) -> None:
         self.engine = engine
-        self._java = java
+        self._clients = clients
         self._place = place
         self._orders: dict[str, JobOrder] = {}
 
@@ -97,7 +98,10 @@ class Millrace:
         pipeline = load_text(pipeline_text(work), "bench.yaml").required()
         job = pipeline.jobs[work.name]
         place = self._place / work.name
-        self._orders[work.name] = JobOrder(pipeline, job, {"here": self._java}, place, HERE)
+        java, writer = (self._clients[name] for name in ("java", "librdkafka"))
+        self._orders[work.name] = JobOrder(
+            pipeline, job, {"here": java}, place, HERE, writers={"here": writer}
+        )
 
     def start(self, work: Work) -> None:
         """Start it; see `System`."""
@@ -149,7 +153,7 @@ class ByHand:
         order = {
             "do": "start",
             "name": work.name,
-            "kind": {"sql": "sql", "map": "arrow", "pass": "pass"}[work.kind],
+            "kind": KINDS[work.kind].by_hand if work.kind in KINDS else work.kind,
             "own_session": work.kind == "pass",
             "mode": work.mode,
             "source": work.source,
@@ -188,7 +192,7 @@ class Rig:
 
     def name(self, beginning: str) -> str:
         """Return a name that was not used yet."""
-        return f"{beginning}-{next(self._numbers)}"
+        return f"{beginning.replace(' ', '-')}-{next(self._numbers)}"
 
     def turn(self, number: int) -> list[System]:
         """Return the systems in the order of a round: who goes first changes with each.
@@ -209,15 +213,17 @@ class Rig:
 
 def pipeline_text(work: Work) -> str:
     """Return the file that describes a work."""
-    code = {"sql": _SQL, "map": _MAP}[work.kind]
+    kind = KINDS[work.kind]
+    code = "\n    ".join(kind.lines)
+    letters = f", dead_letters: {DEAD}" if kind.letters else ""
+    dead = f"  {DEAD}: {{format: raw}}\n" if kind.letters else ""
     return f"""
 pipeline: bench
 sites: {{here: {{broker: kafka}}}}
 defaults: {{streams: {{partitions: {PARTITIONS}}}}}
 streams:
-  {work.source}: {{schema: {_SCHEMA}, dead_letters: {DEAD}}}
-  {DEAD}: {{format: raw}}
-  {work.sink}: {{}}
+  {work.source}: {{schema: {kind.schema}{letters}}}
+{dead}  {work.sink}: {kind.sink}
 jobs:
   {work.name}:
     from: {{stream: {work.source}, as: raw}}
@@ -238,7 +244,11 @@ def rig(*, by_hand: bool = True) -> Iterator[Rig]:
         place = Path(folder)
         kafka = ManagedKafka(place / "kafka", java, jars[0])
         engine = SparkEngine(
-            place / "driver", java, [jars[1]], java_options=spark_archive(java, cache).options
+            place / "driver",
+            java,
+            [jars[1]],
+            java_options=spark_archive(java, cache).options,
+            program=DRIVER,
         )
         stack.callback(kafka.stop)
         stack.callback(engine.kill, 5.0)
@@ -250,7 +260,7 @@ def rig(*, by_hand: bool = True) -> Iterator[Rig]:
         found = Rig(boot, place, AdminClient({"bootstrap.servers": boot, **QUIET}))
         found.make(DEAD)
         engine.wait()
-        found.systems.append(Millrace(engine, clients["java"], place / "jobs"))
+        found.systems.append(Millrace(engine, clients, place / "jobs"))
         if hand is not None:
             hand.hear(READY_SECONDS)
             found.systems.append(ByHand(hand, boot, place / "hand-jobs"))

@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -17,6 +18,9 @@ PARTITIONS = 2
 #: Clients outlive a broker that ends before them, and need not complain.
 QUIET = {"log_level": 2, "reconnect.backoff.max.ms": 200}
 _FIRST_TIME = 1_700_000_000_000
+#: Milliseconds between two records' own times.
+SPACING = 1
+Made = Callable[[int], bytes]
 
 
 def record(number: int, speed: float | None = None) -> bytes:
@@ -34,21 +38,44 @@ def record(number: int, speed: float | None = None) -> bytes:
     ).encode()
 
 
+def timed_record(number: int) -> bytes:
+    """Return a record of about 100 bytes with a time of its own, a millisecond after the last."""
+    at = datetime.fromtimestamp((_FIRST_TIME + number * SPACING) / 1000, UTC)
+    return json.dumps(
+        {
+            "id": number,
+            "speed": number * 37 % 1000 / 10 + 0.05,
+            "at": f"{at:%FT%T}.{at.microsecond // 1000:03}Z",
+            "road": f"A4-km-{number % KEYS}",
+        }
+    ).encode()
+
+
+def closing_record() -> bytes:
+    """Return a record that lies far behind all others, so that their windows close."""
+    return b'{"id": -1, "speed": 0.0, "at": "2100-01-01T00:00:00.000Z", "road": "end"}'
+
+
 def passing(count: int) -> int:
     """Return how many of the first records are above 50."""
     return sum(1 for number in range(count) if number * 37 % 1000 / 10 + 0.05 > 50)
 
 
-def fill(boot: str, topic: str, count: int) -> None:
-    """Write records; raises if the broker does not take them all."""
+def fill(
+    boot: str, topic: str, count: int, made: Made = record, after: Sequence[bytes] = ()
+) -> None:
+    """Write records, and last some to every partition; raises if the broker does not take all."""
     producer = Producer(
         {"bootstrap.servers": boot, "linger.ms": 20, "queue.buffering.max.messages": 2_000_000}
     )
     for number in range(count):
         key = number % KEYS
-        producer.produce(topic, record(number), key=b"%d" % key, partition=key % PARTITIONS)
+        producer.produce(topic, made(number), key=b"%d" % key, partition=key % PARTITIONS)
         if number % 10_000 == 0:
             producer.poll(0)
+    for value in after:
+        for partition in range(PARTITIONS):
+            producer.produce(topic, value, key=b"end", partition=partition)
     if producer.flush(120):
         message = f"Kafka did not take all records of {topic}"
         raise TimeoutError(message)
