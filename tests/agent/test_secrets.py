@@ -12,7 +12,7 @@ from millrace.model.types import Options, Secret
 
 
 def test_options_become_texts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SOME_SECRET", " kept as it is ")
+    monkeypatch.setenv("SOME_SECRET", "from the environment\n")
     (tmp_path / "secret").write_text("from a file\n")
     options: Options = {
         "text": "a",
@@ -25,7 +25,7 @@ def test_options_become_texts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         "text": "a",
         "number": "5",
         "truth": "true",
-        "env": " kept as it is ",
+        "env": "from the environment",
         "file": "from a file",
     }
     assert resolved(None, "here") == {}

@@ -1,4 +1,8 @@
-"""Secrets by reference, read where they are needed and never kept."""
+"""Secrets by reference, read where they are needed and never kept.
+
+What stands around them (the end of a line, above all) is no part of them: in a header or a file of
+settings it would break what follows.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ def revealed(reference: str, where: str) -> str:
             raise OperationFailed(
                 "no-secret", f"{where}: the variable {name} is not set", f"export {name}=..."
             )
-        return os.environ[name]
+        return os.environ[name].strip()
     if kind == "file":
         try:
             return Path(name).read_text(encoding="utf-8").strip()

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -62,11 +65,15 @@ def test_files_that_grow_are_read_once_through_stops(lab: Lab) -> None:
 
 def test_a_recording_and_a_table_end_by_themselves(lab: Lab) -> None:
     text = """
-    streams: {told: {schema: {n: int, at: timestamp}}, cars: {schema: {id: int, plate: string}}}
+    streams:
+      told: {schema: {n: int, at: timestamp}}
+      cars: {schema: {id: int, plate: string}}
+      kinds: {schema: {b: binary, d: "array<double>", m: "map<string,int>", p: "decimal(4,2)"}}
     jobs:
       replay: {read: {replay: trip.jsonl, by: at, speed: 20}, to: told}
       table: {read: {query: "SELECT id, plate FROM cars", by: id, database: "sqlite:cars.db"},
               to: cars, mode: drain}
+      kinds: {read: {files: kinds.parquet, holds: parquet}, to: kinds, mode: drain}
     """
     with lab.case(text) as case:
         times = [f"2024-05-01T00:00:{second:02}Z" for second in range(0, 40, 2)]
@@ -75,14 +82,46 @@ def test_a_recording_and_a_table_end_by_themselves(lab: Lab) -> None:
         with closing(sqlite3.connect(case.code / "cars.db")) as database, database:
             database.execute("CREATE TABLE cars (id INTEGER PRIMARY KEY, plate TEXT)")
             database.executemany("INSERT INTO cars VALUES (?, ?)", [(7, "a"), (9, "b")])
+        kinds: dict[str, Any] = {
+            "b": [b"\xff\x00"],
+            "d": [[math.inf, math.nan, 1.5]],
+            "p": [Decimal("1.50")],
+        }
+        pairs = pa.array([[("x", 1)]], pa.map_(pa.string(), pa.int32()))
+        pq.write_table(pa.table({**kinds, "m": pairs}), case.code / "kinds.parquet")
         case.start()
-        for job in ("replay", "table"):
+        for job in ("replay", "table", "kinds"):
             case.wait_state(job, JobState.ENDED)
         assert numbers(case, "told") == Counter(range(20))
         assert objects(case.read("cars")) == [{"id": 7, "plate": "a"}, {"id": 9, "plate": "b"}]
+        (row,) = objects(case.read("kinds"))
+        assert (row["b"], row["m"], row["p"]) == ("/wA=", {"x": 1}, 1.5)
+        assert row["d"] == ["Infinity", "NaN", 1.5]
         case.start("replay")  # all of it was told: it is over at once
         case.wait_state("replay", JobState.ENDED)
         assert case.count("told") == 20
+
+
+def test_sources_that_trying_again_does_not_help(lab: Lab) -> None:
+    """The planner's failures and those of tasks are told in their own words, and once."""
+    text = """
+    streams: {cars: {schema: {id: int, n: int}}}
+    defaults: {jobs: {to: cars}}
+    jobs:
+      none: {read: {query: "SELECT n FROM cars", by: id, database: "sqlite:cars.db"}}
+      twice: {read: {query: "SELECT n FROM cars", by: n, database: "sqlite:cars.db"}}
+    """
+    with lab.case(text) as case:
+        with closing(sqlite3.connect(case.code / "cars.db")) as database, database:
+            database.execute("CREATE TABLE cars (id INTEGER PRIMARY KEY, n INT)")
+            database.executemany("INSERT INTO cars VALUES (?, ?)", [(7, 1), (9, 1)])
+        for job, said in (("none", "`by: id` is no column"), ("twice", "`by: n` has 1 twice")):
+            case.engine.start(case.order(job))
+            case.started.append(job)
+            case.wait_state(job, JobState.FAILED)
+            status = case.engine.status()[job]
+            assert status.error.startswith(f"job {job}: {said}"), status
+            assert not status.transient
 
 
 def test_a_clock_makes_code_fire(lab: Lab) -> None:
@@ -161,6 +200,7 @@ def test_files_programs_and_hooks_get_every_record(lab: Lab, tmp_path: Path) -> 
         jobs:
           table: {{write: {{files: out/table, format: parquet}}}}
           lines: {{write: {{files: out/lines}}}}
+          twin: {{write: {{files: out/lines}}}}
           sheet: {{write: {{files: out/sheet, format: csv}}}}
           program: {{write: {{command: [{sys.executable}, {program}, {tmp_path}/got]}}}}
           hook: {{write: {{url: "http://127.0.0.1:{server.server_port}/",
@@ -169,10 +209,10 @@ def test_files_programs_and_hooks_get_every_record(lab: Lab, tmp_path: Path) -> 
         with lab.case(text) as case:
             case.send("raw", [json_record(n=n, name=f"it's {n}, yes") for n in range(20)])
             case.send("raw", [json_record(n="none")])
-            case.start("table", "lines", "sheet", "program")
+            case.start("table", "lines", "twin", "sheet", "program")
             case.engine.start(case.order("hook"))
             case.started.append("hook")
-            for job in ("table", "lines", "sheet", "program"):
+            for job in ("table", "lines", "twin", "sheet", "program"):
                 fates = case.fates(job, 21)
                 assert (fates.read, fates.used, fates.malformed) == (21, 20, 1)
             wait_until(lambda: case.engine.status()["hook"].state is JobState.FAILED, "refused")
@@ -181,10 +221,11 @@ def test_files_programs_and_hooks_get_every_record(lab: Lab, tmp_path: Path) -> 
             wait_until(lambda: sum(len(lines) for _, lines in server.got) == 20, server.got)
             out = case.code / "out"
             assert Counter(pq.read_table(out / "table")["n"].to_pylist()) == Counter(range(20))
-            written = [
-                line for path in out.glob("lines/*/*.txt") for line in path.read_text().splitlines()
-            ]
-            assert Counter(json.loads(line)["n"] for line in written) == Counter(range(20))
+            for job in ("lines", "twin"):  # they share a folder, and no file in it
+                id_ = json.loads((case.order(job).place / "checkpoint" / "metadata").read_text())
+                found = out.glob(f"lines/batch={job}-{id_['id'][:13]}-*/*.txt")
+                written = [line for path in found for line in path.read_text().splitlines()]
+                assert Counter(json.loads(line)["n"] for line in written) == Counter(range(20))
             sheets = [path.read_text() for path in out.glob("sheet/*/*.csv")]
             assert sum(sheet.count("yes") for sheet in sheets) == 20
             got = [json.loads(line)["n"] for line in (tmp_path / "got").read_text().splitlines()]

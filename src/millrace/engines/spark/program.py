@@ -10,15 +10,17 @@ import importlib.util
 import os
 import re
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from millrace.engines.spark import lease
-from millrace.errors import OperationFailed
+from millrace.errors import OperationFailed, nearest
 from millrace.machine import Child, Java
 from millrace.machine.process import leashed
+from millrace.machine.secrets import resolved
 from millrace.model.job import Job
 from millrace.model.status import JobFacts
 from millrace.model.work import Jar
@@ -28,8 +30,10 @@ from millrace.ports import JobOrder, JobState, JobStatus
 GRACE_SECONDS = 8.0
 DEFAULT_MASTER: Final = "local[*]"
 _PLACEHOLDER: Final = re.compile(r"\{(bootstrap|place|topic:([^{}]+))\}")
-#: How much of a program's last words is told.
-_LAST_WORDS = 2_000
+#: How much of a program's last words is looked at, and how many lines are told.
+_LAST_WORDS, _LINES = 4_000, 8
+#: A program that fails so often in a row, each time within so many seconds, is not started again.
+QUICK_FAILURES, QUICK_SECONDS = 3, 60.0
 
 
 class ProgramEngine:
@@ -56,6 +60,10 @@ class ProgramEngine:
         self._lock = threading.Lock()
         self._child: Child | None = None
         self._status: dict[str, JobStatus] = {}
+        #: When the program began, where its words begin in the log, how often it failed quickly.
+        self._began = 0.0
+        self._from = 0
+        self._quick = 0
 
     @property
     def pid(self) -> int | None:
@@ -85,10 +93,13 @@ class ProgramEngine:
             _facts(order)
             order.place.mkdir(parents=True, exist_ok=True)
             generation = lease.clear(order.place)
-            self.log.unlink(missing_ok=True)
+            self._from = _size(self.log)
+            self._began = time.monotonic()
             environment = {**os.environ, "JAVA_HOME": str(self._java.home), "SPARK_HOME": _spark()}
             command = leashed(list(self._command(order)))
             self._child = Child.start(command, self.log, environment=environment)
+            if _size(self.log) < self._from:  # it was put aside, and begun anew
+                self._from = 0
             lease.take(order.place, generation, self._child.pid)
             self._status[order.job.name] = JobStatus(
                 JobState.RUNNING, reasons=("a program of its own decides",)
@@ -99,8 +110,8 @@ class ProgramEngine:
         yield from (f"{_spark()}/bin/spark-submit", "--master", self._master)
         if jar.entry is not None:
             yield from ("--class", jar.entry)
-        for name, value in {**self._settings(order), **self._options}.items():
-            yield from ("--conf", f"{name}={value}")
+        settings = {**self._settings(order), **self._options, **_options(order.job)}
+        yield from ("--properties-file", str(_private(self.place / "spark.properties", settings)))
         yield str(order.code / jar.path)
         yield from (_filled(argument, order) for argument in jar.arguments)
 
@@ -145,11 +156,20 @@ class ProgramEngine:
 
     def _ended(self, name: str, known: JobStatus, code: int) -> JobStatus:
         if code == 0:
+            self._quick = 0
             return replace(known, state=JobState.ENDED)
-        said = self.log.read_text("utf-8", "replace")[-_LAST_WORDS:].splitlines()
-        last = next((line.strip() for line in reversed(said) if "xception" in line), "")
-        error = f"job {name}: its program ended with {code}{f': {last}' if last else ''}"
-        return replace(known, state=JobState.FAILED, error=error, hint=f"see {self.log}")
+        quick = time.monotonic() - self._began < QUICK_SECONDS
+        self._quick = self._quick + 1 if quick else 0
+        said = _last_lines(self.log, self._from)
+        last = next((line for line in reversed(said) if "xception" in line), "")
+        error = f"job {name}: its program ended with {code}"
+        failed = replace(known, state=JobState.FAILED, hint=f"see {self.log}")
+        if self._quick < QUICK_FAILURES:
+            return replace(failed, error=f"{error}{f': {last}' if last else ''}")
+        words = " | ".join(said[-_LINES:]) or "(it said nothing)"
+        error = f"{error}, {self._quick} times in a row within {QUICK_SECONDS:.0f} s: {words}"
+        hint = f"it is not started again: correct it, and run again; all it said is in {self.log}"
+        return replace(failed, error=error, hint=hint, transient=False)
 
     def forget(self, job: str) -> None:
         """Know nothing of a job any more."""
@@ -174,6 +194,7 @@ def _facts(order: JobOrder) -> JobFacts:
         raise OperationFailed(
             "no-jar", f"job {order.job.name}: there is no {path}", "look at `jar.path`"
         )
+    _options(order.job)
     schemas = {name: order.pipeline.streams[name].schema or {} for name in order.job.writes}
     return JobFacts(reasons=("a program of its own decides",), schemas=schemas)
 
@@ -209,11 +230,67 @@ def _bootstrap(order: JobOrder) -> str:
 
 def _client(order: JobOrder) -> Path:
     """A file with all settings of the broker's client, secrets included; only we can read it."""
-    path = order.place / "client.properties"
-    settings = order.brokers[_site(order.job, order)]
-    path.touch(mode=0o600)
-    path.write_text("".join(f"{n}={v}\n" for n, v in settings.items()), encoding="utf-8")
+    return _private(order.place / "client.properties", order.brokers[_site(order.job, order)])
+
+
+def _options(job: Job) -> dict[str, str]:
+    """The job's own settings of Spark; a program has a driver alone, so it may set that, too."""
+    if not job.options:
+        return {}
+    # It loads Spark, which few programs need here.
+    from millrace.engines.spark.session import DRIVER_SETTINGS, JOB_SETTINGS  # noqa: PLC0415
+
+    for name in job.options:
+        if name not in DRIVER_SETTINGS and not name.startswith(JOB_SETTINGS):
+            near = nearest(name, DRIVER_SETTINGS)
+            raise OperationFailed(
+                "setting-not-allowed",
+                f"job {job.name}: {name!r} is not a setting that a job may give",
+                f"did you mean {near!r}?"
+                if near
+                else f"a program may give {', '.join(sorted(DRIVER_SETTINGS))} and "
+                f"{', '.join(JOB_SETTINGS)}...",
+            )
+    return resolved(job.options, f"jobs.{job.name}.options")
+
+
+def _private(path: Path, settings: Mapping[str, str]) -> Path:
+    """Write settings, secrets included, as Java reads them, where only we can read them."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)  # one that is there may be open to others
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.writelines(f"{_escaped(n, ' :=')}={_escaped(v)}\n" for n, v in settings.items())
     return path
+
+
+def _escaped(text: str, signs: str = "") -> str:
+    """A text as Java's files of settings have it: in ASCII, which all of its readers take."""
+    named = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    named |= {sign: f"\\{sign}" for sign in signs}
+    found = "".join(named.get(sign) or _ascii(sign) for sign in text)
+    return f"\\{found}" if found[:1] in (" ", "#", "!") else found
+
+
+def _ascii(sign: str) -> str:
+    if " " <= sign <= "~":
+        return sign
+    pairs = sign.encode("utf-16-be").hex()
+    return "".join(f"\\u{pairs[at : at + 4]}" for at in range(0, len(pairs), 4))
+
+
+def _size(log: Path) -> int:
+    return log.stat().st_size if log.is_file() else 0
+
+
+def _last_lines(log: Path, since: int) -> list[str]:
+    """The last words of a program, those of its predecessors left out."""
+    if not log.is_file():
+        return []
+    with log.open("rb") as file:
+        file.seek(max(since, _size(log) - _LAST_WORDS))
+        text = file.read().decode("utf-8", "replace")
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def _spark() -> str:

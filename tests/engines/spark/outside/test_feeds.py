@@ -1,23 +1,23 @@
-"""Recordings, clocks, tables and databases as sources, each by positions that can be read again."""
+"""Recordings, clocks and tables as sources, each by positions that can be read again."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
-from functools import partial
+import math
+import os
+import traceback
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from millrace.engines.spark.outside.database import opened
-from millrace.engines.spark.outside.feed import Ends, Feed, ended
+from millrace.engines.spark.errors import run_failure
+from millrace.engines.spark.outside.feed import Ends, Feed, SourceFailed, ended
 from millrace.engines.spark.outside.feeds import Description, feed_of
-from millrace.engines.spark.outside.numbering import Numbering
-from millrace.engines.spark.outside.rows import Rows
+from millrace.engines.spark.outside.numbering import Numbering, gone
 from millrace.engines.spark.outside.tables import Tables
 from millrace.engines.spark.outside.ticks import Ticks
 from millrace.errors import OperationFailed
@@ -73,6 +73,16 @@ def test_a_frozen_recording_comes_at_once(tmp_path: Path) -> None:
     assert ended(end, NAME)
 
 
+def test_a_recording_that_became_shorter_is_told(tmp_path: Path) -> None:
+    path = recording(tmp_path / "r.jsonl", [0, 0, 0])
+    feed = replay(path, 1)
+    start = feed.begin()
+    end = feed.latest(start)
+    os.truncate(path, 10)
+    with pytest.raises(SourceFailed, match="emptied, before all of it was read"):
+        taken(feed, start, end)
+
+
 def test_a_recording_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(OperationFailed, match="there is no file"):
         replay(tmp_path / "none.jsonl", 1)
@@ -112,61 +122,62 @@ def test_tables_come_as_wholes(tmp_path: Path) -> None:
     assert feed.latest(second) == second
 
 
-@pytest.fixture
-def cars(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    with closing(sqlite3.connect(tmp_path / "cars.db")) as database:
-        database.execute("CREATE TABLE cars (id INTEGER PRIMARY KEY, plate TEXT, old INT)")
-        yield database
+def test_a_table_that_is_not_whole_yet_waits(tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    pq.write_table(pa.table({"n": [1, 2]}), whole)
+    data = whole.read_bytes()
+    feed = Tables(NAME, Numbering(str(tmp_path / "*.parquet"), tmp_path / "files.json"))
+    at = start = feed.begin()
+    growing = tmp_path / "a.parquet"
+    for size in (0, 3, 4, len(data) // 2, len(data) - 1):
+        growing.write_bytes(data[:size])
+        assert feed.latest(at) == at
+    growing.write_bytes(data)
+    assert taken(feed, start, feed.latest(start)) == [(0, {"n": 1}), (1, {"n": 2})]
 
 
-def rows(place: Path, settles: float = 0.0) -> Rows:
-    query = "SELECT id, plate FROM cars WHERE old = 0"
-    return Rows(NAME, partial(opened, f"sqlite:{place}/cars.db", None, query, "id"), settles)
-
-
-def test_a_query_gives_what_is_new(tmp_path: Path, cars: sqlite3.Connection) -> None:
-    feed = rows(tmp_path)
+def test_a_table_that_is_another_by_now_is_told(tmp_path: Path) -> None:
+    feed = Tables(NAME, Numbering(str(tmp_path / "*.parquet"), tmp_path / "files.json"))
+    pq.write_table(pa.table({"n": [1, 2]}), tmp_path / "a.parquet")
     start = feed.begin()
-    assert feed.latest(start) == start
-    with cars:
-        cars.execute("INSERT INTO cars VALUES (-3, 'a', 0), (7, 'b', 1), (9, 'c', 0)")
-    first = feed.latest(start)
-    assert taken(feed, start, first) == [
-        (0, {"id": -3, "plate": "a"}),
-        (1, {"id": 9, "plate": "c"}),
-    ]
-    with cars:
-        cars.execute("INSERT INTO cars VALUES (20, 'd', 0)")
-    second = feed.latest(first)
-    assert taken(feed, first, second) == [(2, {"id": 20, "plate": "d"})]
-    assert feed.latest(second) == second
-
-
-def test_a_number_counts_when_it_is_settled(
-    tmp_path: Path, cars: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A row that is written after one with a greater number is not left out."""
-    clock = [0.0]
-    monkeypatch.setattr("millrace.engines.spark.outside.rows.time.monotonic", lambda: clock[0])
-    feed = rows(tmp_path, settles=2)
-    start = feed.begin()
-    with cars:
-        cars.execute("INSERT INTO cars VALUES (2, 'b', 0)")
-    assert feed.latest(start) == start
-    clock[0] = 1.0
-    with cars:
-        cars.execute("INSERT INTO cars VALUES (1, 'a', 0)")
-    assert feed.latest(start) == start
-    clock[0] = 2.0
     end = feed.latest(start)
-    assert [position for position, _ in taken(feed, start, end)] == [0, 1]
-    feed.freeze()
-    assert feed.latest(end) == end
+    pq.write_table(pa.table({"m": ["x"]}), tmp_path / "a.parquet")
+    with pytest.raises(SourceFailed, match="before all of it was read"):
+        taken(feed, start, end)
 
 
-@pytest.mark.parametrize(
-    ("address", "message"), [("sqlite:none.db", "no database"), ("oracle:x", "'oracle' is no")]
-)
-def test_databases_that_are_not(address: str, message: str) -> None:
-    with pytest.raises(OperationFailed, match=message):
-        opened(address, None, "SELECT 1", "id")
+def test_values_are_written_as_spark_reads_them(tmp_path: Path) -> None:
+    feed = Tables(NAME, Numbering(str(tmp_path / "*.parquet"), tmp_path / "files.json"))
+    numbers = pa.map_(pa.string(), pa.list_(pa.float64()))
+    table = pa.table(
+        {
+            "b": pa.array([b"\xff\x00"], pa.binary()),
+            "m": pa.array([[("x", [math.inf]), ("y", [])]], numbers),
+            "k": pa.array([[(7, b"a")]], pa.map_(pa.int32(), pa.binary())),
+            "s": pa.array([{"d": Decimal("1.50"), "f": -math.inf}]),
+            "n": pa.array([math.nan]),
+            "t": pa.array([datetime(2026, 1, 2, 3, 4, 5, 6, UTC)]),
+            "none": pa.array([None], pa.int32()),
+        }
+    )  # fmt: skip
+    pq.write_table(table, tmp_path / "a.parquet")
+    start = feed.begin()
+    ((_, row),) = taken(feed, start, feed.latest(start))
+    assert row == {
+        "b": "/wA=",
+        "m": {"x": ["Infinity"], "y": []},
+        "k": {"7": "YQ=="},
+        "s": {"d": "1.50", "f": "-Infinity"},
+        "n": "NaN",
+        "t": "2026-01-02T03:04:05.000006+00:00",
+        "none": None,
+    }
+
+
+def test_a_source_that_is_gone_is_not_tried_again() -> None:
+    """Spark tells the name and the text of what a worker raised."""
+    said = "".join(traceback.format_exception(gone("/logs/a.log")))
+    failure = run_failure("j", f"PythonException: Traceback (most recent call last):\n{said}")
+    assert (failure.code, failure.transient) == ("source-failed", False)
+    assert failure.message.startswith("job j: /logs/a.log was taken away")
+    assert failure.message.endswith("on the job")

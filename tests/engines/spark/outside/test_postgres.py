@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
@@ -10,6 +11,7 @@ from functools import partial
 import pg8000.dbapi  # type: ignore[import-untyped]
 import pytest
 
+from millrace.engines.spark.outside import database
 from millrace.engines.spark.outside.database import opened
 from millrace.engines.spark.outside.feed import Ends
 from millrace.engines.spark.outside.rows import Rows
@@ -44,8 +46,13 @@ def numbers(feed: Rows, start: Ends, end: Ends) -> list[int]:
 def test_rows_come_when_they_are_settled(server: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
     monkeypatch.setattr("millrace.engines.spark.outside.rows.time.monotonic", lambda: clock[0])
-    feed = Rows("@job", partial(opened, server.address, PASSWORD, QUERY, "id"), 5.0)
-    with closing(connection(server)) as slow, closing(connection(server)) as quick:
+    waited: list[float] = []
+    connect = partial(opened, server.address, PASSWORD, QUERY, "id")
+    with (
+        closing(Rows("@job", connect, 5.0, looks=0, pause=waited.append)) as feed,
+        closing(connection(server)) as slow,
+        closing(connection(server)) as quick,
+    ):
         quick.cursor().execute(
             "CREATE TABLE cars (id serial, plate text, price numeric, at timestamptz, old bool)"
         )
@@ -70,10 +77,52 @@ def test_rows_come_when_they_are_settled(server: Postgres, monkeypatch: pytest.M
         assert row["at"].startswith("2026-01-01T00:00:00")
         quick.cursor().execute(new, (False,))
         quick.commit()
-        feed.freeze()  # a drain takes what is there
+        feed.freeze()  # a drain takes what is there, when it is settled
+        assert waited == [5.0]
         last = feed.latest(end)
         assert numbers(feed, end, last) == [4]
         assert numbers(feed, start, end) == [1, 2]
+
+
+def test_signs_and_ends_of_a_query_are_left_alone(server: Postgres) -> None:
+    query = "SELECT 10 % 4 AS id, 'a%%b%s' AS t, '\\xff00'::bytea AS b -- that's all"
+    with opened(server.address, PASSWORD, query, "id") as asked:
+        asked.check()
+        assert asked.last(-(2**63), 10) == 2
+        assert list(asked.rows(1, 2)) == [{"id": 2, "t": "a%%b%s", "b": b"\xff\x00"}]
+        assert asked.count(2, 2**63 - 1) == 0
+
+
+def test_a_look_leaves_no_transaction_and_a_lost_connection_is_made_anew(server: Postgres) -> None:
+    connect = partial(opened, server.address, PASSWORD, "SELECT 5 AS id", "id")
+    state = "SELECT state, pid FROM pg_stat_activity WHERE query LIKE 'SELECT count(*)%'"
+    with (
+        closing(Rows("@job", connect, 0.0, looks=0)) as feed,
+        closing(connection(server)) as other,
+    ):
+        other.autocommit = True
+        for _ in range(2):
+            assert numbers(feed, feed.begin(), feed.latest(feed.begin())) == [5]
+        cursor = other.cursor()
+        cursor.execute(state)
+        ((found, process),) = cursor.fetchall()
+        assert found == "idle"
+        cursor.execute("SELECT pg_terminate_backend(%s)", (process,))
+        assert numbers(feed, feed.begin(), feed.latest(feed.begin())) == [5]
+
+
+def test_a_server_elsewhere_is_not_asked_without_tls(
+    server: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "tls_for", lambda _: ssl.create_default_context())
+    with pytest.raises(OperationFailed, match="can't be asked: Server refuses SSL"):
+        opened(server.address, PASSWORD, QUERY, "id")
+
+
+def test_parameters_of_an_address_are_refused(server: Postgres) -> None:
+    with pytest.raises(OperationFailed, match="not known: sslmode, password") as found:
+        opened(f"{server.address}?sslmode=disable&password=sesame", PASSWORD, QUERY, "id")
+    assert "sesame" not in str(found.value)
 
 
 def test_what_is_wrong_with_a_database_is_told(server: Postgres) -> None:

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-#: By name and part, whole numbers. Spark keeps them; the ones under the feed's own name are the
-#: positions of its records, as a topic's would be; others are what it needs to find them again.
+from millrace.errors import OperationFailed
+
+#: By name and part, whole numbers. Spark keeps them; the ones under the feed's own name tell how
+#: many records lie before, as a topic's would; others are what it needs to find them again.
 Ends = dict[str, dict[str, int]]
 #: How many bytes or rows a batch holds at most, about.
 MOST_BYTES, MOST_ROWS = 64 * 1024 * 1024, 500_000
@@ -29,11 +31,24 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A record as it comes in; its time in microseconds."""
+    """A record as it comes in; its time in microseconds.
+
+    Positions of a part only grow, and each is of one record: a resumed job goes by them.
+    """
 
     position: int
     value: bytes
     time: int
+
+
+class SourceFailed(OperationFailed):
+    """A source can't be read on, and trying again does not help: the message says what does.
+
+    Spark tells only its name and its text, by which `errors` knows it.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__("source-failed", message)
 
 
 class Feed(Protocol):
@@ -49,6 +64,10 @@ class Feed(Protocol):
 
     def freeze(self) -> None:
         """From now on, act as if nothing more came."""
+        ...
+
+    def close(self) -> None:
+        """Nobody asks any more."""
         ...
 
     def parts(self, start: Ends, end: Ends) -> Sequence[Part]:

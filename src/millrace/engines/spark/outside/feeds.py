@@ -9,10 +9,9 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from millrace.engines.spark.outside.feed import Feed
+from millrace.engines.spark.outside.feed import Feed, SourceFailed
 from millrace.engines.spark.outside.replay import Replay, TimeOf
 from millrace.engines.spark.typed import reader
-from millrace.errors import OperationFailed
 from millrace.machine.secrets import revealed
 from millrace.model.stream import Format
 
@@ -40,6 +39,8 @@ class Description:
     #: Where the password is, never itself.
     password: str = ""
     seconds: float = 0.0
+    #: Whether to go on without what is gone before it was read.
+    lossy: bool = False
 
     def text(self) -> str:
         """Return it as it travels."""
@@ -73,16 +74,16 @@ def _files(told: Description) -> Feed:
     if told.holds == "parquet":
         from millrace.engines.spark.outside.tables import Tables  # noqa: PLC0415
 
-        return Tables(told.name, files)
+        return Tables(told.name, files, lossy=told.lossy)
     from millrace.engines.spark.outside.lines import Lines  # noqa: PLC0415
 
-    return Lines(told.name, files, whole=told.whole)
+    return Lines(told.name, files, whole=told.whole, lossy=told.lossy)
 
 
 def _there(told: Description) -> Path:
     path = Path(told.path)
     if not path.is_file():
-        raise OperationFailed("no-file", f"there is no file {path}", "look at `replay`")
+        raise SourceFailed(f"there is no file {path}: look at `replay`")
     return path
 
 

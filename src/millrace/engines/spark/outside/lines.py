@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
-from millrace.engines.spark.outside.feed import MOST_BYTES, Ends, Entry, Part, at_name, now
-from millrace.engines.spark.outside.numbering import Numbering
+from millrace.engines.spark.outside.feed import (
+    MOST_BYTES,
+    Ends,
+    Entry,
+    Part,
+    SourceFailed,
+    at_name,
+    now,
+)
+from millrace.engines.spark.outside.numbering import Numbering, Present, gone
 
 _BLOCK = 1024 * 1024
 
@@ -14,12 +23,16 @@ _BLOCK = 1024 * 1024
 class Lines:
     """A feed: a part is a file, a position a line. Half a line is not read, unless `whole`."""
 
-    def __init__(self, name: str, files: Numbering, *, whole: bool) -> None:
-        """`whole` means that files are complete: the last line needs no end."""
+    def __init__(self, name: str, files: Numbering, *, whole: bool, lossy: bool = False) -> None:
+        """`whole` means that files are complete: the last line needs no end.
+
+        With `lossy`, what is gone before it was read is left out.
+        """
         self._name = name
         self._bytes = f"{name} bytes"
         self._files = files
         self._whole = whole
+        self._lossy = lossy
         self._sizes: dict[int, int] | None = None
 
     def begin(self) -> Ends:
@@ -30,12 +43,16 @@ class Lines:
         """Return the ends of the whole lines that are there."""
         lines, places = dict(start[self._name]), dict(start[self._bytes])
         left = MOST_BYTES
-        for number, path in self._present(places).items():
+        for number, file in self._present(places).items():
             part = str(number)
             at = places.get(part, 0)
-            size = path.stat().st_size if self._sizes is None else self._sizes.get(number, 0)
+            size = file.size if self._sizes is None else self._sizes.get(number, 0)
             if left > 0 and size > at:
-                end, more = _whole_lines(path, at, min(size, at + left), last=self._whole)
+                until = min(size, at + left)
+                try:
+                    end, more = _whole_lines(file.path, at, until, last=self._whole)
+                except FileNotFoundError:
+                    continue  # renamed or taken away meanwhile: the next look knows
                 left -= end - at
                 lines[part], places[part] = lines.get(part, 0) + more, end
         if lines == start[self._name]:
@@ -44,36 +61,56 @@ class Lines:
 
     def freeze(self) -> None:
         """Take files as long as they are now."""
-        self._sizes = {number: path.stat().st_size for number, path in self._files.found().items()}
+        self._sizes = {number: file.size for number, file in self._files.found().items()}
 
-    def _present(self, places: dict[str, int]) -> dict[int, Path]:
+    def _present(self, places: dict[str, int]) -> dict[int, Present]:
         """The files that are there; one that is shorter than what was read of it is another."""
         files = self._files.found()
-        short = [n for n, path in files.items() if path.stat().st_size < places.get(str(n), 0)]
+        short = [n for n, file in files.items() if file.size < places.get(str(n), 0)]
         for number in short:
             self._files.again(number)
         return self._files.found() if short else files
+
+    def close(self) -> None:
+        """Nothing is open between calls."""
 
     def parts(self, start: Ends, end: Ends) -> Sequence[Part]:
         """Return what each file got."""
         at = end.get(at_name(self._name), {}).get("0", 0)
         before, lines = start[self._bytes], start[self._name]
         return [
-            Part(int(part), lines.get(part, 0), {"from": before.get(part, 0), "to": to}, at)
+            Part(
+                int(part),
+                lines.get(part, 0),
+                {"from": before.get(part, 0), "to": to, **self._files.about(int(part))},
+                at,
+            )
             for part, to in end[self._bytes].items()
             if to > before.get(part, 0)
         ]
 
     def records(self, part: Part) -> Iterator[Entry]:
         """Return the lines of a part, without their ends."""
-        with self._files.path(part.number).open("rb") as file:
-            file.seek(part.about["from"])
-            left, position = part.about["to"] - part.about["from"], part.first
-            while left > 0:
-                line = file.readline()
-                left -= len(line)
-                yield Entry(position, line.rstrip(b"\r\n"), part.at)
-                position += 1
+        about = part.about
+        try:
+            with self._files.opened(about) as file:
+                found = lines_between(file, about["from"], about["to"], about["path"])
+                for position, line in enumerate(found, part.first):
+                    yield Entry(position, line, part.at)
+        except SourceFailed:
+            if not self._lossy:
+                raise
+
+
+def lines_between(file: BinaryIO, at: int, until: int, name: str) -> Iterator[bytes]:
+    """Return the lines between two places of a file; raises where it is shorter than that."""
+    file.seek(at)
+    while at < until:
+        line = file.readline()
+        at += len(line)
+        if at < until and not line.endswith(b"\n"):  # half a line, or none: the file ends here
+            raise gone(name)
+        yield line.rstrip(b"\r\n")
 
 
 def _whole_lines(path: Path, at: int, until: int, *, last: bool) -> tuple[int, int]:

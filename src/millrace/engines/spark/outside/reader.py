@@ -60,4 +60,5 @@ def description(stream: Stream, job: Job, place: Path, code: Path) -> Descriptio
         address=address,
         password=read.password.secret if read.password is not None else "",
         seconds=settles if read.settles is None else float(read.settles.seconds),
+        lossy=str((job.options or {}).get("failOnDataLoss", True)).lower() == "false",
     )

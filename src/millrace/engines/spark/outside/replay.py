@@ -16,6 +16,7 @@ from millrace.engines.spark.outside.feed import (
     end_name,
     now,
 )
+from millrace.engines.spark.outside.lines import lines_between
 
 #: The time of a line in seconds; None where it has none that can be read.
 TimeOf = Callable[[bytes], float | None]
@@ -83,6 +84,9 @@ class Replay:
         """Let all of the recording be due at once."""
         self._speed = math.inf
 
+    def close(self) -> None:
+        """Nothing is open between calls."""
+
     def parts(self, start: Ends, end: Ends) -> Sequence[Part]:
         """Return the lines between."""
         about = {"from": start[self._bytes]["0"], "to": end[self._bytes]["0"]}
@@ -92,9 +96,8 @@ class Replay:
 
     def records(self, part: Part) -> Iterator[Entry]:
         """Return the lines of a part, without their ends."""
+        about = part.about
         with self._path.open("rb") as file:
-            file.seek(part.about["from"])
-            position = part.first
-            while file.tell() < part.about["to"]:
-                yield Entry(position, file.readline().rstrip(b"\r\n"), part.at)
-                position += 1
+            found = lines_between(file, about["from"], about["to"], str(self._path))
+            for position, line in enumerate(found, part.first):
+                yield Entry(position, line, part.at)

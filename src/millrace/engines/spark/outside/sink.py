@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import os
-import subprocess
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +13,16 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from millrace.engines.spark.formats import Schema, ddl
 from millrace.engines.spark.outside.bridge import outside
+from millrace.engines.spark.outside.command import run
+from millrace.engines.spark.outside.hook import bearer, post
+from millrace.engines.spark.outside.undone import Undone
 from millrace.errors import OperationFailed
 from millrace.machine.secrets import revealed
 from millrace.model.outside import Write, Written
 from millrace.ports import JobOrder
 
-#: How much of what a program or a hook says is told.
-_SAID = 500
+#: How much of a query's id is told: enough, and not too much for the name of a folder.
+_SHORT = 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Sink:
     write: Write
     code: Path
     schema: Schema
+    checkpoint: Path
 
     def take(self, batch: DataFrame, number: int) -> None:
         """Take the rows of a batch that are meant for it; raises where it can't.
@@ -47,13 +49,16 @@ class Sink:
         if not values:
             return
         data = b"".join(value + b"\n" for value in values)
-        if self.write.kind == "command":
-            self._command(data, number)
-        else:
-            self._hook(data, number)
+        try:
+            (self._command if self.write.kind == "command" else self._hook)(data, number)
+        except Undone as undone:
+            raise OperationFailed(
+                "sink-failed", f"job {self.job}: {undone}", "the batch is tried again"
+            ) from None  # the cause may hold a token
 
     def _files(self, rows: DataFrame, number: int) -> None:
-        place = str(self.code / (self.write.files or "") / f"batch={number}")
+        folder = f"batch={self.job}-{self._query()}-{number}"
+        place = str(self.code / (self.write.files or "") / folder)
         lines = rows.select(F.col("value").cast("string").alias("value"))
         if self.write.format is Written.JSON:
             lines.write.mode("overwrite").text(place)
@@ -66,44 +71,31 @@ class Sink:
             writer.parquet(place)
 
     def _command(self, data: bytes, number: int) -> None:
-        seconds = float(self.write.timeout.seconds)
-        try:
-            done = subprocess.run(  # noqa: S603 - the user's own program, no shell
-                self.write.command, input=data, capture_output=True, cwd=self.code,
-                timeout=seconds, check=False, env=_environment(self.job, number),
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            raise self._failed(f"took longer than {seconds:.0f} s") from None
-        except OSError as error:
-            raise self._failed(f"can't be run: {error.strerror}") from error
-        if done.returncode != 0:
-            said = done.stderr.decode("utf-8", "replace").strip()[-_SAID:]
-            raise self._failed(f"ended with {done.returncode}: {said}")
+        told = {
+            "MILLRACE_JOB": self.job,
+            "MILLRACE_QUERY": self._query(),
+            "MILLRACE_BATCH": str(number),
+        }
+        run(self.write.command, data, self.code, self._seconds, {**os.environ, **told})
 
     def _hook(self, data: bytes, number: int) -> None:
         headers = {
             "Content-Type": "application/x-ndjson",
-            "Idempotency-Key": f"{self.job}/{number}",
+            "Idempotency-Key": f"{self.job}/{self._query()}/{number}",
         }
         if self.write.token is not None:
-            token = revealed(self.write.token.secret, f"jobs.{self.job}.write.token")
-            headers["Authorization"] = f"Bearer {token}"
-        request = urllib.request.Request(self.write.url or "", data, headers)  # noqa: S310 - checked
-        seconds = float(self.write.timeout.seconds)
-        try:
-            with urllib.request.urlopen(request, timeout=seconds) as answer:  # noqa: S310
-                answer.read(_SAID)
-        except urllib.error.HTTPError as error:
-            said = error.read(_SAID).decode("utf-8", "replace").strip()
-            raise self._failed(f"answered {error.code}: {said}") from error
-        except OSError as error:
-            raise self._failed(f"can't be reached: {error}") from error
+            where = f"jobs.{self.job}.write.token"
+            headers["Authorization"] = bearer(revealed(self.write.token.secret, where), where)
+        post(self.write.url or "", data, headers, self._seconds)
 
-    def _failed(self, what: str) -> OperationFailed:
-        target = self.write.url or " ".join(self.write.command)
-        return OperationFailed(
-            "sink-failed", f"job {self.job}: {target} {what}", "the batch is tried again"
-        )
+    @property
+    def _seconds(self) -> float:
+        return float(self.write.timeout.seconds)
+
+    def _query(self) -> str:
+        """What tells the batches of this checkpoint from those of a job that began anew."""
+        found: str = json.loads((self.checkpoint / "metadata").read_bytes())["id"]
+        return found[:_SHORT]
 
 
 def sink_of(order: JobOrder, schemas: Mapping[str, Schema]) -> Sink | None:
@@ -112,12 +104,9 @@ def sink_of(order: JobOrder, schemas: Mapping[str, Schema]) -> Sink | None:
     if job.write is None:
         return None
     (stream,) = _outside(job.writes)
-    return Sink(job.name, stream, job.write, order.code, schemas[stream])
+    checkpoint = order.place / "checkpoint"
+    return Sink(job.name, stream, job.write, order.code, schemas[stream], checkpoint)
 
 
 def _outside(streams: Sequence[str]) -> list[str]:
     return [name for name in streams if outside(name)]
-
-
-def _environment(job: str, number: int) -> dict[str, str]:
-    return {**os.environ, "MILLRACE_JOB": job, "MILLRACE_BATCH": str(number)}

@@ -111,7 +111,9 @@ class OutsideReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Nothing to do: what was read may be read again."""
 
     def stop(self) -> None:
-        """Nothing is open between calls."""
+        """Nobody asks any more."""
+        if self._feed is not None:
+            self._feed.close()
 
 
 def _batch(number: int, values: list[bytes], offsets: list[int], times: list[int]) -> Any:

@@ -40,6 +40,9 @@ class Ticks:
         """Give one tick and no more."""
         self._frozen = True
 
+    def close(self) -> None:
+        """Nothing is open between calls."""
+
     def parts(self, start: Ends, end: Ends) -> Sequence[Part]:
         """Return the tick between, if there is one."""
         first, after = start[self._name]["0"], end[self._name]["0"]

@@ -1,0 +1,89 @@
+"""A web hook that is sent a batch: once, to the address that was written and to no other."""
+
+from __future__ import annotations
+
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from http.client import HTTPException
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from millrace.engines.spark.outside.undone import SAID, Undone, one_line
+from millrace.errors import OperationFailed
+
+
+class _Stay(urllib.request.HTTPRedirectHandler):
+    """Goes nowhere else: that would make a GET of the batch, and give the token to strangers."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        """Let the answer be an error."""
+
+
+def bearer(token: str, where: str) -> str:
+    """Return the header of a token; raises, without telling it, where it can't be one."""
+    if not token or not token.isascii() or not token.isprintable():
+        raise OperationFailed(
+            "no-secret",
+            f"{where}: the secret holds what a header can't (line ends, other than ASCII, nothing)",
+            "write the token alone, in one line",
+        )
+    return f"Bearer {token}"
+
+
+def post(url: str, data: bytes, headers: Mapping[str, str], seconds: float) -> None:
+    """Send a batch; raises where it was not taken, or not within so many seconds in all."""
+    found: list[str] = []
+
+    def exchange() -> None:
+        found.append(_answer(url, data, headers, seconds))
+
+    # The limit of a socket is one for each of its steps; names are even looked up without any.
+    thread = threading.Thread(target=exchange, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not found:
+        raise Undone(f"{host_of(url)} took longer than {seconds:g} s")
+    if found[0]:
+        raise Undone(f"{host_of(url)} {found[0]}")
+
+
+def _answer(url: str, data: bytes, headers: Mapping[str, str], seconds: float) -> str:
+    """What went wrong, in words without the address or the token; empty where nothing did."""
+    opener = urllib.request.build_opener(_Stay)
+    try:
+        request = urllib.request.Request(url, data, dict(headers))  # noqa: S310 - checked
+        with opener.open(request, timeout=seconds):
+            return ""  # the batch is taken; what else is said does not matter
+    except urllib.error.HTTPError as error:
+        with error:
+            return f"answered {error.code}{_said(url, error)}"
+    except urllib.error.URLError as error:
+        return f"can't be reached: {error.reason}"
+    except OSError as error:
+        return f"can't be reached: {error}"
+    except (HTTPException, ValueError) as error:  # their texts hold the address, or a header
+        return f"can't be asked, for the address or the answer is none: {type(error).__name__}"
+
+
+def _said(url: str, error: urllib.error.HTTPError) -> str:
+    target = error.headers.get("Location")
+    if 300 <= error.code < 400 and target:
+        host = host_of(urljoin(url, target))
+        other = f"another path of {host}" if host == host_of(url) else host
+        return f" to {other}; write that address"
+    try:
+        return f": {one_line(error.read(SAID))}"
+    except (OSError, HTTPException):
+        return ""
+
+
+def host_of(url: str) -> str:
+    """Return what of an address may be told: paths and queries may hold secrets."""
+    try:
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port is not None else ""
+    except ValueError:
+        return "the hook"
+    return f"{parts.scheme}://{parts.hostname or ''}{port}"
