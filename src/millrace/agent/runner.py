@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,17 +9,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from millrace.agent.backoff import Backoff
-from millrace.agent.brokers import site_place
-from millrace.agent.ends import complete, over
+from millrace.agent.ends import Feeders, complete, feeders, in_drain_order, over
 from millrace.agent.fleet import Fleet
 from millrace.agent.observe import observed
 from millrace.agent.orders import orders, with_partitions, with_schemas
+from millrace.agent.places import Places
 from millrace.agent.state import Applied, read_applied, write_applied
 from millrace.agent.suspects import DEATHS, Lives
 from millrace.brokers.kafka import ManagedKafka
 from millrace.errors import OperationFailed
 from millrace.model.graph import in_order
-from millrace.model.impact import Impact
 from millrace.model.job import Job
 from millrace.model.pipeline import Pipeline
 from millrace.model.status import JobFacts
@@ -28,10 +26,13 @@ from millrace.model.step import Action, Kind, Plan
 from millrace.model.stream import Stream
 from millrace.plan import plan
 from millrace.plan.fuse import as_queries
-from millrace.ports import JobOrder, JobState, JobStatus, Span
+from millrace.ports import BrokerStatus, JobOrder, JobState, JobStatus
 
 #: Starts of jobs side by side, as many as a driver takes.
 STARTERS = 8
+#: How often a drain is tried whose job fails meanwhile, and what is not tried again.
+DRAINS = 5
+_SLOW = ("too-slow", "driver-slow")
 _STARTS = (Action.CREATE, Action.CHANGE, Action.MOVE, Action.START)
 Say = Callable[[str], None]
 
@@ -61,10 +62,12 @@ class Runner:
     _begun: dict[str, float] = field(default_factory=dict)
     #: The pipeline with each query as one job: what is started, stopped and drained.
     queries: Pipeline = field(init=False)
+    _writers: Feeders = field(init=False)
 
     def __post_init__(self) -> None:
         """Find out which jobs are one query."""
         self.queries = as_queries(self.pipeline)
+        self._writers = feeders(self.pipeline)
 
     @property
     def place(self) -> Path:
@@ -89,22 +92,26 @@ class Runner:
         applied = read_applied(self.place)
         for future in serving:
             future.result()
-        places = {
-            name: self._place(name, applied.places.get(name, 1)) for name in self.queries.jobs
-        }
-        self._examine(places)
-        statuses = {name: broker.status() for name, broker in self.fleet.brokers.items()}
+        folders = Places(self.fleet.folders, applied, self.pipeline)
+        statuses = self._broker_statuses()
+        folders.refuse_unread(
+            {name: broker.log for name, broker in self.fleet.brokers.items()},
+            {name: frozenset(status.streams) for name, status in statuses.items()},
+        )
+        self._examine(folders.examined())
         seen = observed(applied.pipeline, self.pipeline, statuses)
         self.plan = plan(self.pipeline, seen, self.facts)
-        numbers = self._numbers(applied)
-        places = {name: self._place(name, number) for name, number in numbers.items()}
+        numbers = folders.settled(self.plan, self.facts)
         self._make_streams()
         write_applied(self.place, Applied(self.pipeline, numbers))
-        statuses = {name: broker.status() for name, broker in self.fleet.brokers.items()}
-        known = with_partitions(with_schemas(self.pipeline, self.facts), statuses)
+        known = with_partitions(with_schemas(self.pipeline, self.facts), self._broker_statuses())
+        places = {name: folders.new(name, numbers[name]) for name in self.queries.jobs}
         for order in orders(known, self.fleet.clients(), places, self.code):
             self._orders[order.job.name] = order
         self._start_jobs()
+
+    def _broker_statuses(self) -> dict[str, BrokerStatus]:
+        return {name: broker.status() for name, broker in self.fleet.brokers.items()}
 
     def _examine(self, places: Mapping[str, Path]) -> None:
         """Ask the engines how the jobs would run; a job that can't is found before any starts."""
@@ -117,23 +124,6 @@ class Runner:
             found |= driver.examine(orders(known, self.fleet.clients(), places, self.code, jobs))
             known = with_schemas(self.pipeline, found)
         self.facts = found
-
-    def _numbers(self, applied: Applied) -> dict[str, int]:
-        """The folder of each job: a new one where its change can't keep the old progress."""
-        numbers = {}
-        steps = {step.name: step for step in self.plan.steps if step.kind is Kind.JOB}
-        for name in self.queries.jobs:
-            number, step = applied.places.get(name, 0), steps.get(name)
-            anew = step is not None and step.impact is Impact.REPLACE
-            numbers[name] = number + 1 if anew or number == 0 else number
-            if number == 0 and self._place(name, numbers[name]).exists():
-                shutil.rmtree(self._place(name, numbers[name]))  # of a job that was removed once
-        return numbers
-
-    def _place(self, job: str, number: int) -> Path:
-        site = self.pipeline.jobs[job].site or ""
-        place = site_place(self.fleet.folders, self.pipeline.name, site)
-        return place / "jobs" / job / str(number)
 
     def _make_streams(self) -> None:
         steps = [step for step in self.plan.steps if step.kind is Kind.STREAM]
@@ -173,29 +163,36 @@ class Runner:
     def tick(self) -> None:
         """Look once and restart what is not as it shall be; returns soon."""
         now = time.monotonic()
+        self._revive(now)
+        for name, status in self.statuses().items():
+            if status.state is JobState.FAILED and name in self._orders:
+                self._restart(name, status, now)
+        self._end_jobs(now)
+
+    def _revive(self, now: float) -> None:
+        """Start the processes again that ended."""
         for name, broker in self.fleet.brokers.items():
             if isinstance(broker, ManagedKafka) and not broker.alive:
                 self._again(f"broker {name}", now, broker.launch)
         for name, driver in list(self.fleet.drivers.items()):
             if not driver.alive and self._again(f"driver {name}", now, driver.launch):
                 self._part_suspects(name, now)
-        for name, status in self.statuses().items():
-            if status.state is JobState.FAILED and name in self._orders:
-                self._restart(name, status, now)
-        self._end_jobs(now)
 
     def _end_jobs(self, now: float) -> None:
         """End the jobs that are over, each when it has committed all its input."""
         seconds = {name: now - begun for name, begun in self._begun.items()}
-        for job in over(self.queries, self._states(), seconds):
+        for job in over(self.queries, self._writers, self._states(), seconds):
             pending = self._work.get(job.name)
             if pending is None or pending.done():
                 self._work[job.name] = self._pool.submit(self._end_job, job)
 
     def _end_job(self, job: Job) -> None:
         try:
-            self._drain_job(job)
-        except OperationFailed as failure:  # its driver is away: tried again
+            if job.follows:
+                self._drain_job(job)
+            else:  # a source whose time is over is stopped: there may be no end to what it reads
+                self.fleet.driver(job).stop(job.name)
+        except OperationFailed as failure:  # it failed, or its driver is away: tried again
             self.say(str(failure))
             return
         self._ended |= {job.name, *(member.name for member in job.members)}
@@ -203,11 +200,26 @@ class Runner:
 
     @property
     def complete(self) -> bool:
-        """Whether all jobs are over."""
+        """Whether all jobs are over, but for those that were given up."""
         return complete(self.queries, self._states())
 
+    @property
+    def given_up(self) -> dict[str, str]:
+        """The jobs that failed so that trying again can't help, each with what it failed of."""
+        statuses = self.statuses()
+        return {
+            name: error
+            for name, error in self._given_up.items()
+            if statuses[name].state is JobState.FAILED
+        }
+
     def _states(self) -> dict[str, JobState]:
-        return {name: status.state for name, status in self.statuses().items()}
+        """What each job does; of one that was given up nothing comes any more either."""
+        states = {name: status.state for name, status in self.statuses().items()}
+        for name in self.given_up:
+            job = self.queries.jobs[name]
+            states |= dict.fromkeys((name, *(one.name for one in job.members)), JobState.ENDED)
+        return states
 
     def _part_suspects(self, name: str, now: float) -> None:
         """Set jobs apart that may be why a driver died; the others are no longer harmed then."""
@@ -272,20 +284,63 @@ class Runner:
         return {name: found.get(name, unknown) for name in self.pipeline.jobs}
 
     def drain(self) -> None:
-        """Stop every job when it has committed all its input, in the direction of the data."""
-        for job in in_order(self.queries):
-            self._drain_job(job)
+        """Stop every job when it has committed all its input, in the direction of the data.
+
+        A job that fails meanwhile is started again. Raises for the first that could not be drained,
+        when all others are.
+        """
+        failures = []
+        for job in in_drain_order(self.queries, self._writers):
+            try:
+                self._drain_surely(job)
+            except OperationFailed as failure:
+                self.say(str(failure))
+                failures.append(failure)
+        if failures:
+            raise failures[0]
+
+    def _drain_surely(self, job: Job) -> None:
+        for left in reversed(range(DRAINS)):
+            if (pending := self._work.get(job.name)) is not None:
+                pending.result()
+            if job.name in self._ended:
+                return
+            try:
+                self._drain_job(job)
+            except OperationFailed as failure:
+                if not left or not failure.transient or failure.code in _SLOW:
+                    raise
+                self.say(str(failure))
+                self._start_again(job.name)
+            else:
+                return
+
+    def _start_again(self, name: str) -> None:
+        """Start a job that is not drained, when its time has come."""
+        backoff, now = self._backoff.setdefault(name, Backoff()), time.monotonic()
+        if backoff.since or not backoff.failures:
+            backoff.failed(now)
+        time.sleep(max(backoff.not_before - now, 0.0))
+        self._revive(time.monotonic())
+        self.restarts[name] = self.restarts.get(name, 0) + 1
+        self._try_job(name)
 
     def _drain_job(self, job: Job) -> None:
-        ends = {
-            name: {part: span.end for part, span in self._log_ends(name).items()}
-            for name in job.follows
-        }
-        self.fleet.driver(job).stop(job.name, ends)
+        status = self.statuses()[job.name]
+        if status.state is JobState.FAILED:
+            raise OperationFailed(
+                "not-drained",
+                f"job {job.name} was not drained: {status.error}",
+                status.hint,
+                transient=status.transient,
+            )
+        self.fleet.driver(job).stop(job.name, {name: self._log_ends(name) for name in job.follows})
 
-    def _log_ends(self, name: str) -> Mapping[int, Span]:
+    def _log_ends(self, name: str) -> dict[int, int]:
+        """Where a stream ends; partitions that hold nothing are left out."""
         stream = self.pipeline.streams[name]
-        return self.fleet.brokers[stream.site or ""].log.ends(stream.address)
+        spans = self.fleet.brokers[stream.site or ""].log.ends(stream.address)
+        return {part: span.end for part, span in spans.items() if span.end > span.first}
 
     def end(self) -> None:
         """Stop all jobs as planned and end every process; brokers last, for jobs write to them."""

@@ -6,7 +6,7 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from types import FrameType
@@ -22,6 +22,7 @@ from millrace.cli.output import Output, fail, loaded_file, required, say, show_j
 from millrace.errors import OperationFailed
 from millrace.machine import Folders
 from millrace.model.pipeline import Pipeline
+from millrace.ports import JobState, JobStatus
 
 if TYPE_CHECKING:
     from millrace.agent.fleet import Told
@@ -83,7 +84,7 @@ def _run(
     until_drained: bool,
     drain: bool,
 ) -> bool:
-    """Run it to its end; whether a job had failed for good."""
+    """Run it to its end; whether a job had failed then. Raises for one that was not drained."""
     from millrace.agent.fleet import Fleet  # noqa: PLC0415
     from millrace.agent.runner import Runner  # noqa: PLC0415
     from millrace.agent.watch import Watch  # noqa: PLC0415
@@ -108,9 +109,7 @@ def _run(
             with _interruptible():
                 if not until_drained:
                     _watched(runner, watch, seconds, quiet=output is Output.JSON)
-            if until_drained or drain:
-                say("working off what is there")
-                runner.drain()
+            left = _worked_off(runner) if until_drained or drain else None
             views = watch.views()
             watch.close()
             say("stopping; a second Ctrl-C ends at once")
@@ -122,7 +121,29 @@ def _run(
     if output is Output.JSON:
         show_json(views_document(pipeline.name, views, watch.peaks, watch.promised))
     say("stopped; millrace run goes on from here")
-    return any(view.status.error and not view.status.transient for view in views)
+    if left is not None:
+        raise left
+    return any(failed(view.status, again=view.job in runner.restarts) for view in views)
+
+
+def failed(status: JobStatus, *, again: bool) -> bool:
+    """Whether a job was not as it shall be at the end: it had failed, for good or just then.
+
+    One that was started `again` and is not up yet has not proven that it can be.
+    """
+    if status.state is JobState.FAILED or (again and status.state is JobState.STARTING):
+        return True
+    return bool(status.error) and not status.transient
+
+
+def _worked_off(runner: Runner) -> OperationFailed | None:
+    """Drain all jobs; returns why one was not, for after the stop."""
+    say("working off what is there")
+    try:
+        runner.drain()
+    except OperationFailed as failure:
+        return failure
+    return None
 
 
 def _watched(runner: Runner, watch: Watch, seconds: float | None, *, quiet: bool) -> None:
@@ -138,12 +159,19 @@ def _watched(runner: Runner, watch: Watch, seconds: float | None, *, quiet: bool
         while until is None or time.monotonic() < until:
             runner.tick()
             if runner.complete:
-                say("all jobs are over")
+                say(_over(runner.given_up))
                 return
             if live is not None:
                 note = ", ".join(f"{name} restarted {n}x" for name, n in runner.restarts.items())
                 live.update(jobs_table(runner.pipeline.name, watch.views(), note), refresh=True)
             time.sleep(_LOOK_SECONDS)
+
+
+def _over(given_up: Mapping[str, str]) -> str:
+    if not given_up:
+        return "all jobs are over"
+    failures = "; ".join(f"job {name} failed: {error}" for name, error in given_up.items())
+    return f"all other jobs are over; {failures}"
 
 
 @contextmanager

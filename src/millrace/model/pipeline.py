@@ -39,3 +39,14 @@ class Pipeline:
             for stream in dict.fromkeys(job.reads):
                 found.setdefault(stream, []).append(job)
         return found
+
+    def rejecters(self) -> dict[str, list[Job]]:
+        """Return the jobs that put malformed records into each stream."""
+        found: dict[str, list[Job]] = {name: [] for name in self.streams}
+        for job in self.jobs.values():
+            read = (self.streams.get(name) for name in job.follows)
+            named = (stream.dead_letters for stream in read if stream is not None)
+            for name in dict.fromkeys(named):
+                if name is not None:
+                    found.setdefault(name, []).append(job)
+        return found

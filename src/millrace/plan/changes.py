@@ -18,6 +18,8 @@ from millrace.plan.diff import changed, differences
 STREAM_PLACE = frozenset({"site", "transport", "topic", "group"})
 #: Fields of a site that programs on it do not see.
 NO_PROCESS = frozenset({"description", "host", "pilot", "engines", "broker"})
+#: What a reason is about that is a job's coming into a query or leaving it.
+_MEMBERS = "members"
 #: Fields of a job that are compared by place, not by name.
 JOB_PLACE = frozenset({"site", "inputs", "outputs"})
 
@@ -38,6 +40,24 @@ def stateful(job: Job, facts: Facts) -> bool | None:
     if all(one.map is not None for one in (job, *job.members)):
         return False
     return facts.get(job.name, JobFacts()).stateful
+
+
+def state_keepers(job: Job) -> frozenset[str]:
+    """Return the jobs of a query of which the file says that they keep state."""
+    jobs = job.members or (job,)
+    return frozenset(one.name for one in jobs if one.remembers or one.keeps_state)
+
+
+def same_inputs(old: Job, new: Job, before: World, after: World) -> bool:
+    """Whether a job's positions still mean what they did: all that it follows is at its place."""
+    followed = [before.stream_key(name) for name in old.follows]
+    if followed != [after.stream_key(name) for name in new.follows]:
+        return False
+    if (old.every is None) != (new.every is None):
+        return False
+    if old.read is None or new.read is None:
+        return old.read is new.read
+    return all(reason.impact <= Impact.RESTART for reason in differences(old.read, new.read))
 
 
 def job_change(old: Job, new: Job, before: World, after: World, facts: Facts) -> JobChange | None:
@@ -66,11 +86,13 @@ def _members(old: Job, new: Job) -> Iterable[Reason]:
     after = {job.name: job for job in new.members or (new,)}
     for name in {**before, **after}:
         one, other = before.get(name), after.get(name)
-        if one is None or other is None:
-            what = "fused with it" if one is None else "no longer fused with it"
-            yield Reason(f"{name} is {what}", Impact.RESTART, "members")
-        else:
+        if one is not None and other is not None:
             yield from differences(one, other, frozenset({"site"}), f"{name}: ")
+            continue
+        what = "fused with it" if one is None else "no longer fused with it"
+        lost = any(state_keepers(job) for job in (one, other) if job is not None)
+        impact = Impact.STATE_LOST if lost else Impact.RESTART
+        yield Reason(f"{name} is {what}", impact, _MEMBERS)
 
 
 def _moved(old: Job, new: Job) -> Reason:
@@ -140,7 +162,12 @@ def _letters(old: Job, new: Job, before: World, after: World) -> Iterable[Reason
 
 
 def _weighed(reason: Reason, has_state: bool | None) -> Reason:
-    """A job without state can't lose it; one that has state loses it when it is replaced."""
+    """A job without state can't lose it; one that has state loses it when it is replaced.
+
+    What comes into a query or leaves it with state loses that, whatever the query had itself.
+    """
+    if reason.field == _MEMBERS:
+        return reason
     if reason.impact is Impact.STATE_LOST and has_state is False:
         return replace(reason, impact=Impact.REPLACE)
     if reason.impact is Impact.REPLACE and has_state:

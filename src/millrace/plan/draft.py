@@ -14,7 +14,9 @@ from millrace.plan.changes import (
     JobChange,
     job_change,
     keeps,
+    same_inputs,
     same_order,
+    state_keepers,
     stateful,
     stream_reasons,
 )
@@ -30,6 +32,7 @@ from millrace.plan.reasons import (
 WRITTEN = "written from outside; stop the writers first, what comes later is not read"
 READ = "read from outside; read it to the end before you apply, the records go with the stream"
 DIRECT = "direct; only the buffers at both ends hold it while its reader starts again"
+GOES_ON = "state goes on where the new code fits it; where it does not, the start is refused"
 UNREAD = "not running; what they have not read is not read any more"
 REORDERED = "written from outside; records of one key may change places as the partitions do"
 
@@ -170,8 +173,16 @@ class Draft:
             else:
                 self.first[name] = self.last[name] = self._add(step)
             self._note_direct(before=old, after=job)
+            if change.impact is Impact.STATE_LOST and self._goes_on(old, job):
+                self.notes.setdefault(GOES_ON, []).append(name)
         elif name in self.down:
             self.first[name] = self._add(self._start(name, "it is not running"))
+
+    def _goes_on(self, old: Job, new: Job) -> bool:
+        """Whether a job with state keeps its folder, and so its state, as far as that fits."""
+        if stateful(old, self.facts) is not True or state_keepers(old) != state_keepers(new):
+            return False
+        return same_inputs(old, new, self.old, self.new)
 
     def _note_direct(self, before: Job, after: Job) -> None:
         """Say which streams nobody keeps while their reader is away."""

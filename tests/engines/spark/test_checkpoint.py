@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from millrace.engines.spark.checkpoint import Committed, committed, tidy
+from millrace.engines.spark.checkpoint import (
+    Committed,
+    committed,
+    read_start,
+    tidy,
+    write_start,
+)
+from millrace.engines.spark.source import starting_offsets
+from millrace.model.stream import Stream
 
 
 def made(place: Path, *, sources: list[dict[str, dict[str, int]]] | None = None) -> Path:
@@ -102,3 +110,29 @@ def test_what_a_killed_writer_began_is_removed(tmp_path: Path) -> None:
 
 def test_a_checkpoint_that_is_not_there_is_tidy(tmp_path: Path) -> None:
     tidy(tmp_path / "none")
+
+
+def test_a_job_in_a_new_folder_is_where_its_predecessor_was(tmp_path: Path) -> None:
+    before = Committed(7, 5_000, {"a": {0: 3, 1: 4}}, {"a": {0: 0, 1: 0}})
+    place = tmp_path / "jobs" / "2"
+    assert read_start(place) == {}
+    write_start(place, before)
+    assert read_start(place) == {"a": {0: 3, 1: 4}}
+    start = Committed(-1, 5_000, before.positions, before.positions)
+    assert committed(place / "checkpoint") == start
+
+
+def test_a_new_folder_remembers_its_predecessor_until_its_first_commit(tmp_path: Path) -> None:
+    """What that one wrote since its last commit must be found however often this one is tried."""
+    write_start(tmp_path, Committed(7, 5_000, {"a": {0: 3}}))
+    (tmp_path / "checkpoint").mkdir()
+    place = made(tmp_path / "checkpoint", sources=[{"a": {"0": 3, "1": 0}}])
+    first = {"a": {0: 3, 1: 0}}
+    assert committed(place) == Committed(-1, 5_000, first, first)
+    batch(place, 0, {"a": {"0": 9, "1": 1}})
+    assert committed(place) == Committed(0, 1_000_000, {"a": {0: 9, 1: 1}}, first)
+
+
+def test_where_to_begin_names_every_partition() -> None:
+    found = starting_offsets(Stream(name="cars", topic="t", partitions=3), {1: 5})
+    assert json.loads(found) == {"t": {"0": -2, "1": 5, "2": -2}}

@@ -6,6 +6,8 @@ from collections import Counter
 
 import pytest
 
+from millrace.errors import OperationFailed
+from millrace.model.job import Mode
 from millrace.ports import JobState, Record
 from tests.engines.spark.lab import Case, Lab, wait_until
 
@@ -53,6 +55,53 @@ def test_drains_go_on_where_they_ended(lab: Lab) -> None:
         for job, times in RESULTS.items():
             found = Counter(int(record.value or b"") for record in case.read(job))
             assert found == Counter(dict.fromkeys(range(COUNT), times)), job
+
+
+STOPS = """
+streams: {raw: {format: text}, lines: {format: text}, fast: {format: text}, slow: {format: text}}
+jobs:
+  fast: {from: raw, to: fast, sql: SELECT value FROM raw, mode: real-time, checkpoint: 60 s}
+  broken: {from: raw, to: slow, python: "code:broken", mode: micro-batch}
+  source: {read: in.txt, to: lines}
+"""
+BROKEN = """
+from pyspark.sql import functions as F
+
+def broken(raw):
+    inverse = F.udf(lambda value: str(1 // (int(value) - 900)), "string")
+    return raw.select(inverse("value").alias("value"))
+"""
+
+
+def test_a_stop_waits_for_all_that_is_there_and_says_what_is_left(lab: Lab) -> None:
+    with lab.case(STOPS, code=BROKEN) as case:
+        (case.code / "in.txt").write_text("".join(f"{n}\n" for n in range(COUNT)))
+        case.start("source")
+        case.engine.stop("source", {})
+        assert Counter(int(r.value or b"") for r in case.read("lines")) == Counter(range(COUNT))
+
+        case.send("raw", (Record(str(n).encode()) for n in range(800)))
+        case.start("fast")
+        case.read("fast", 800)
+        case.engine.stop("fast", {"raw": {0: 800}})
+        progress = case.progress("fast", 800)
+        assert progress.positions == {"raw": {0: 800}}
+        assert (progress.fates.read, progress.fates.lost_sight) == (800, 0)
+        assert Counter(int(r.value or b"") for r in case.read("fast")) == Counter(range(800))
+
+        case.start("fast")  # though its first batch was not in real time
+        case.send("raw", [Record(b"800")])
+        case.read("fast", 801)
+        assert case.engine.status()["fast"].mode is Mode.REAL_TIME
+        case.engine.stop("fast", {"raw": {0: 801}})
+
+        case.start("broken")
+        case.engine.stop("fast", {"raw": {0: 801}})  # not there, and all was read
+        case.send("raw", [Record(b"900")])
+        for job in ("broken", "fast"):
+            with pytest.raises(OperationFailed, match=f"{job} was not drained") as caught:
+                case.engine.stop(job, {"raw": {0: 802}})
+            assert caught.value.code == "not-drained"
 
 
 def begin(case: Case, share: float) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from millrace.engines.spark.checkpoint import Committed
 from millrace.engines.spark.ledger import Ledger, added, progress_of
-from millrace.engines.spark.member import Alone
+from millrace.engines.spark.member import Alone, Member
 from millrace.ports import Fates
 from tests.engines.spark.lab import balanced
 
@@ -129,6 +129,28 @@ def test_offsets_may_be_a_text(tmp_path: Path) -> None:
     report = event(0, 3, end=3, used=3)
     report["sources"][0]["endOffset"] = json.dumps({"topic.raw": {"0": 3}})
     assert ledger(tmp_path).add(report, 1.0).positions == {"raw": {0: 3}}
+
+
+def test_news_that_come_late_do_not_turn_back(tmp_path: Path) -> None:
+    book = ledger(tmp_path)
+    last = book.add(event(3, 7, end=7, used=7), 1.0)
+    assert book.add(event(2, 3, end=3, used=3), 2.0) == last
+    assert book.progress == last
+
+
+def test_a_stream_that_is_read_twice_is_counted_once_for_each_time() -> None:
+    member = Member("job", ["raw", "raw"], [], ["out"], frozenset(), carries=False)
+    seen = {"in:raw#a": {"read": 5, "malformed": 1}, "in:raw#b": {"read": 5, "malformed": 1}}
+    fates = member.fates({"observedMetrics": seen})
+    assert (fates.read, fates.malformed, fates.used) == (10, 2, 8)
+
+
+def test_what_was_filtered_is_used_where_it_is_no_longer_known() -> None:
+    """A job's new code does not tell the two apart; what the old one had counted is not lost."""
+    known, unknown = Fates(10, 6, 4), Fates(5, 5, None)
+    for whole in (added(known, unknown), added(unknown, known)):
+        assert (whole.read, whole.used, whole.filtered) == (15, 15, None)
+        assert balanced(whole)
 
 
 counts = st.integers(0, 50)

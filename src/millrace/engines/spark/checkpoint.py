@@ -1,12 +1,21 @@
-"""What Spark wrote down of a query's progress: read, and rid of what a killed writer left."""
+"""What Spark wrote down of a query's progress: read, and rid of what a killed writer left.
+
+A query that goes on in another folder than its predecessor finds there where to begin.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
 Positions = dict[str, dict[int, int]]
+#: A setting by which commits are written; real-time queries insist on commits of this value.
+STATE_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+REAL_TIME_FORMAT = "2"
+#: Beside a checkpoint: the positions that another one had committed.
+_START = "start.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,18 +31,48 @@ class Committed:
 
 
 def committed(checkpoint: Path) -> Committed:
-    """Return how far a checkpoint is, by topic and partition."""
-    made = checkpoint / "metadata"
-    if not made.is_file():
-        return Committed()
-    batch = max(_batches(checkpoint / "commits"), default=-1)
+    """Return how far a checkpoint is, by topic and partition.
+
+    One without a batch is where its predecessor in another folder was: see `write_start`.
+    """
+    made, start = checkpoint / "metadata", checkpoint.parent / _START
+    batch = max(_batches(checkpoint / "commits"), default=-1) if made.is_file() else -1
     if batch < 0:
-        first = _initial(checkpoint)
-        return Committed(-1, _milliseconds(made), first, first)
+        times = [_milliseconds(path) for path in (made, start) if path.is_file()]
+        first = {**read_start(checkpoint.parent), **_initial(checkpoint)}
+        return Committed(-1, min(times, default=None), first, first)
     commit = checkpoint / "commits" / str(batch)
     lines = (checkpoint / "offsets" / str(batch)).read_text("utf-8").splitlines()
     positions = _positions(lines[2:])
     return Committed(batch, _milliseconds(commit), positions, _initial(checkpoint))
+
+
+def fits_real_time(checkpoint: Path) -> bool:
+    """Whether a real-time query can go on from a checkpoint; others may, whatever it is."""
+    batch = max(_batches(checkpoint / "commits"), default=-1)
+    if batch < 0:
+        return True
+    first = (checkpoint / "commits" / str(batch)).read_text("utf-8").partition("\n")[0]
+    return first == f"v{REAL_TIME_FORMAT}"
+
+
+def write_start(place: Path, before: Committed) -> None:
+    """Let a job without a checkpoint in its folder begin where another one has committed."""
+    place.mkdir(parents=True, exist_ok=True)
+    fresh, file = place / f"{_START}.new", place / _START
+    fresh.write_text(json.dumps(before.positions), encoding="utf-8")
+    if before.at is not None:  # results since then may be in the sinks: they are looked for
+        os.utime(fresh, ns=(before.at * 1_000_000,) * 2)
+    fresh.replace(file)
+
+
+def read_start(place: Path) -> Positions:
+    """Return where a job begins that has no checkpoint yet, by topic; empty if nobody said."""
+    try:
+        found = json.loads((place / _START).read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    return {topic: {int(p): at for p, at in parts.items()} for topic, parts in found.items()}
 
 
 def make_folders(checkpoint: Path, sources: int) -> None:

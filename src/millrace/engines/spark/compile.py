@@ -10,11 +10,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from millrace.engines.spark.arrow import register_writer
 from millrace.engines.spark.carry import Operators, carried, operators
+from millrace.engines.spark.checkpoint import read_start
 from millrace.engines.spark.errors import analysis_failure
 from millrace.engines.spark.fan import fanned
 from millrace.engines.spark.farm import gathers, in_turn
 from millrace.engines.spark.fit import check_fit
 from millrace.engines.spark.formats import Schema, schema_of
+from millrace.engines.spark.kept_fields import check_same, fields_before
 from millrace.engines.spark.ledger import Share
 from millrace.engines.spark.map_job import inside_rows, map_rows
 from millrace.engines.spark.member import Alone, Member
@@ -64,8 +66,11 @@ class Compiled:
 
     @property
     def resumes(self) -> bool:
-        """Whether a successor can tell from the sinks what was written: see `resume`."""
-        return self.carries and all(in_turn(job) for job in self.order.jobs)
+        """Whether a successor can tell from the sinks what was written: see `resume`.
+
+        It can't where results are not written in the order of their records, as those of keys are.
+        """
+        return self.carries and all(job.state is None and in_turn(job) for job in self.order.jobs)
 
     @property
     def gathers(self) -> bool:
@@ -209,7 +214,10 @@ class _Making:
 
             return outside_reader(self._session, stream, job, self._order)
         broker = self._order.brokers[stream.site or ""]
-        return self._reader(self._session, stream, broker, job, input_, batches=self._batches)
+        begin = read_start(self._order.place).get(stream.address)
+        return self._reader(
+            self._session, stream, broker, job, input_, batches=self._batches, begin=begin
+        )
 
     def _map(self, order: JobOrder, sources: Sequence[Source]) -> None:
         """Put a function over records on top; alone, at the end or inside of a query."""
@@ -308,6 +316,9 @@ class _Making:
             found = Operators(
                 (*found.names, "TransformWithStateInPySpark"), python=True, stateful=True
             )
+        elif found.stateful or fields_before(self._order.place) is not None:
+            self._fields = {f"operator {at}": said for at, said in enumerate(found.state, 1)}
+            check_same(self._order, self._fields, "keep its keys, sums and joins as they were")
         made = Compiled(
             self._order,
             target,

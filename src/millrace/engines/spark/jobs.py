@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from threading import Event, Lock, Thread
 from typing import Any, ClassVar, cast
 
@@ -13,8 +13,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from millrace.engines.spark import lease
-from millrace.engines.spark.checkpoint import committed
+from millrace.engines.spark.checkpoint import REAL_TIME_FORMAT, STATE_FORMAT
 from millrace.engines.spark.compile import Compiled, compiled
+from millrace.engines.spark.drains import TOO_SLOW, Ends, drained, not_drained, run_out, settle
 from millrace.engines.spark.errors import run_failure
 from millrace.engines.spark.formats import Schema
 from millrace.engines.spark.java import java_class
@@ -68,6 +69,8 @@ class Jobs:
         self._tell = tell
         self._transactions = transactions
         self._queries: dict[str, Query] = {}
+        #: By job, the orders that were carried out here, whether they still run or not.
+        self._started: dict[str, JobOrder] = {}
         self._examined: dict[str, _Prepared] = {}
         self._lock = Lock()
 
@@ -105,6 +108,7 @@ class Jobs:
             self._told(order, JobState.RUNNING, mode=choice.mode, reasons=choice.reasons)
             with self._lock:
                 self._queries[name] = started
+                self._started |= {job.name: order for job in order.jobs}
         finally:
             listener.known.set()
         if started.over:
@@ -137,57 +141,87 @@ class Jobs:
         return _Prepared(own, query, choice)
 
     def stop(self, name: str, ends: Mapping[str, Mapping[str, int]] | None) -> dict[str, Any]:
-        """Stop a job; with `ends` all input up to there is committed first."""
+        """Stop a job; with `ends` all input up to there is committed first.
+
+        Raises where it is not, because its query ended before or is not there.
+        """
+        wanted = {s: {int(p): at for p, at in ps.items()} for s, ps in (ends or {}).items()}
         query = self._query(name)
         if query is None:
+            self._check_drained(name, wanted)
             return {}
         if ends is not None:
-            self._drain(query, {s: {int(p): at for p, at in ps.items()} for s, ps in ends.items()})
+            query = self._drain(query, wanted)
         query.stop()
-        self._settle(query)
+        settle(query)
         with self._lock:
             self._queries.pop(query.compiled.order.job.name, None)
         self._told_progress(query)
         self._told(query.compiled.order, JobState.STOPPED)
         return {"progress": asdict(query.ledgers[name].progress)}
 
+    def _check_drained(self, name: str, ends: Ends) -> None:
+        """Raise for a job that does not run and had not committed all up to some ends."""
+        with self._lock:
+            order = self._started.get(name)
+        if any(ends.values()) and (order is None or not drained(order, ends)):
+            raise not_drained(name, "its query is not there any more")
+
     def _query(self, name: str) -> Query | None:
         """The query that a job is in, if it runs here."""
         with self._lock:
             return next((query for query in self._queries.values() if name in query.ledgers), None)
 
-    def _drain(self, query: Query, ends: Mapping[str, Mapping[int, int]]) -> None:
-        """Let a job commit all up to some ends; a real-time one goes on in drain mode for that."""
-        if query.drained(ends):
-            return
-        name = query.compiled.order.job.name
-        if query.mode is not Mode.REAL_TIME:
-            wait_for(
-                lambda: query.drained(ends) or not query.stream.isActive,
-                DRAIN_SECONDS,
-                f"job {name} was not drained",
-            )
-            return
-        query.stop()
-        self._settle(query)
-        session = job_session(self._session, query.compiled.order.job, READER)
-        again = compiled(session, query.compiled.order, {}, batches=True)
-        last = start_query(session, again, Mode.DRAIN, once_of(again, self._transactions))
-        if not last.stream.awaitTermination(int(DRAIN_SECONDS)):
-            raise OperationFailed("too-slow", f"job {name} was not drained in {DRAIN_SECONDS} s")
-        for progress in last.stream.recentProgress:
-            query.add(_document(progress), time.time())
+    def _drain(self, query: Query, ends: Ends) -> Query:
+        """Let a job commit all up to some ends; returns the query that did, for its stop.
 
-    @staticmethod
-    def _settle(query: Query) -> None:
-        """Count the batches that were committed and whose report had not come yet."""
-        done = committed(query.compiled.order.place / "checkpoint").batch
-        for progress in query.stream.recentProgress:
-            document = _document(progress)
-            if int(document["batchId"]) <= done:
-                query.add(document, time.time())
-        if (left := query.unreported()) is not None:
-            query.add(left, time.time())
+        A real-time one goes on in drain mode for that, and one that reads what is outside: that is
+        read up to where it is now.
+        """
+        order = query.compiled.order
+        if order.job.read is not None:
+            return self._run_out(query, ends)
+        if query.drained(ends) or drained(order, ends):
+            return query
+        if query.mode is Mode.REAL_TIME:
+            return self._run_out(query, ends)
+        wait_for(
+            lambda: drained(order, ends) or not query.stream.isActive,
+            DRAIN_SECONDS,
+            f"job {order.job.name} was not drained",
+        )
+        if not drained(order, ends):
+            raise not_drained(order.job.name, _end_of(query))
+        return query
+
+    def _run_out(self, query: Query, ends: Ends) -> Query:
+        """Stop a query and let another read from there what is there now, to its end."""
+        query.stop()
+        settle(query)
+        order = query.compiled.order
+        name = order.job.name
+        try:
+            session = job_session(self._session, order.job, READER)
+            if query.mode is Mode.REAL_TIME and not query.compiled.operators.stateful:
+                # Else it could not go on in real time where this is the first batch of all.
+                session.conf.set(STATE_FORMAT, REAL_TIME_FORMAT)
+            again = compiled(session, order, {}, batches=True)
+            last = start_query(session, again, Mode.DRAIN, once_of(again, self._transactions))
+            # One ledger for both: news of the first may still come, and must not undo the other's.
+            last = replace(last, ledgers=query.ledgers)
+            run_out(last, self._told_progress)
+            if last.failure:
+                raise run_failure(name, last.failure)
+        except Exception as error:
+            failed = error if isinstance(error, OperationFailed) else run_failure(name, str(error))
+            with self._lock:
+                self._queries.pop(name, None)
+            self._told(order, JobState.FAILED, failure=failed)
+            slow = failed.code == TOO_SLOW
+            raise failed if slow else not_drained(name, failed.message) from error
+        if not drained(order, ends):
+            raise not_drained(name, _end_of(last))
+        return last
 
     def describe(self, name: str) -> dict[str, Any]:
         """Return what is known of a job, Spark's own plan of it included."""
@@ -228,7 +262,7 @@ class Jobs:
     def _finish(self, query: Query) -> None:
         """End a job whose source has ended."""
         query.stop()
-        self._settle(query)
+        settle(query)
         with self._lock:
             self._queries.pop(query.compiled.order.job.name, None)
         self._told_progress(query)
@@ -281,10 +315,9 @@ def failure_document(failure: OperationFailed) -> dict[str, Any]:
     }
 
 
-def _document(progress: Any) -> dict[str, Any]:
-    found = progress.json if hasattr(progress, "json") else progress
-    document: dict[str, Any] = json.loads(found) if isinstance(found, str) else dict(found)
-    return document
+def _end_of(query: Query) -> str:
+    name = query.compiled.order.job.name
+    return run_failure(name, query.failure).message if query.failure else "its query ended"
 
 
 class _Listener:

@@ -64,6 +64,8 @@ class Ledger:
         """Add a batch that Spark committed; one that was added already changes nothing."""
         with self._lock:
             batch = int(event["batchId"])
+            if batch < self.progress.batch:  # told late: its positions are behind
+                return self.progress
             sources = event.get("sources", [])
             positions: Positions = {}
             for source in sources:
@@ -104,16 +106,22 @@ class Ledger:
 
 
 def added(one: Fates, other: Fates) -> Fates:
-    """Return the sum of two ledgers; what one of them does not know is unknown."""
+    """Return the sum of two ledgers.
+
+    Where one of them does not know what was filtered, that is in what it used; so it is in the sum.
+    """
+    used = one.used + other.used
     filtered = None
     if one.filtered is not None and other.filtered is not None:
         filtered = one.filtered + other.filtered
     elif one.read == 0:
         filtered = other.filtered
+    else:
+        used += (one.filtered or 0) + (other.filtered or 0)
     streams = {**one.written, **other.written}
     return Fates(
         one.read + other.read,
-        one.used + other.used,
+        used,
         filtered,
         one.malformed + other.malformed,
         one.late + other.late,

@@ -72,7 +72,7 @@ class Member:
         observed = event.get("observedMetrics") or {}
         out = observed.get("out") or {}
         at_seams = _seams(observed)
-        counts = [count for name in self.reads for count in counts_of(observed, IN, name)]
+        counts = _counts(observed, IN, self.reads)
         read = sum(int(count.get("read") or 0) for count in counts)
         counts += [observed.get(f"seam:{name}") or {} for name in self.inner]
         malformed = sum(int(count.get("malformed") or 0) for count in counts)
@@ -119,8 +119,14 @@ def _seams(observed: Mapping[str, Any]) -> dict[str, int]:
 
 def _old(observed: Mapping[str, Any], streams: Sequence[str]) -> int:
     """How many records were left out because they were too old."""
-    counts = [count for name in dict.fromkeys(streams) for count in counts_of(observed, OLD, name)]
-    return sum(int(count.get("records") or 0) for count in counts)
+    return sum(int(count.get("records") or 0) for count in _counts(observed, OLD, streams))
+
+
+def _counts(
+    observed: Mapping[str, Any], kind: str, streams: Sequence[str]
+) -> list[Mapping[str, Any]]:
+    """What was counted of streams; one that is read twice has its counts under one name each."""
+    return [count for name in dict.fromkeys(streams) for count in counts_of(observed, kind, name)]
 
 
 def _written(out: Mapping[str, Any]) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +15,7 @@ from millrace.engines.spark.formats import Schema, ddl, decoded, quoted, text
 from millrace.model.job import Input, Job
 from millrace.model.policy import OverloadPolicy
 from millrace.model.quantity import Size
-from millrace.model.stream import Format, Stream
+from millrace.model.stream import Format, Promise, Stream
 from millrace.ports import ORIGIN_HEADER, TIMES_HEADER
 
 #: The columns that travel with a row; no user's column may begin like this.
@@ -27,8 +28,12 @@ _AS = "#"
 SKEW = "skew"
 #: One of so many records from outside carries its times with it.
 SAMPLED = 128
+#: Spark's number for the beginning of a partition.
+_EARLIEST = -2
 #: Default limit of a micro-batch, so that a planned stop does not wait for a day's backlog.
 MOST_PER_BATCH = 1_000_000
+#: The same where a batch passes the driver, whose memory must hold it.
+MOST_IN_TRANSACTION = 250_000
 _RECORD = "__millrace_record"
 #: Spark would move a job's filter below the parsing, and parse what passes once more. It moves
 #: nothing below an expression that is not the same in every task, as the number of a task is.
@@ -104,8 +109,12 @@ def kafka_reader(
     input_: Input,
     *,
     batches: bool,
+    begin: Mapping[int, int] | None = None,
 ) -> DataFrame:
-    """Return a stream's records as Kafka has them; with `batches`, these have a limit."""
+    """Return a stream's records as Kafka has them; with `batches`, these have a limit.
+
+    A query without a checkpoint starts at the positions of `begin`, if given.
+    """
     start: Any = session.read if input_.table else session.readStream
     reader = start.format("kafka").option("subscribe", stream.address)
     client = {**settings, **_sizes(stream.max_record), "isolation.level": "read_committed"}
@@ -114,12 +123,23 @@ def kafka_reader(
         found: DataFrame = reader.option("includeHeaders", "true").load()
         return found
     given = {name: str(value) for name, value in (job.options or {}).items() if name in READER}
-    limit = {"maxOffsetsPerTrigger": str(MOST_PER_BATCH)} if batches else {}
+    most = MOST_IN_TRANSACTION if job.promise is Promise.NO_DUPLICATES else MOST_PER_BATCH
+    limit = {"maxOffsetsPerTrigger": str(most)} if batches else {}
     options = {**limit, **given}
+    first = str(input_.start) if begin is None else starting_offsets(stream, begin)
     records: DataFrame = reader.options(
-        startingOffsets=str(input_.start), includeHeaders="true", **options
+        startingOffsets=first, includeHeaders="true", **options
     ).load()
     return records
+
+
+def starting_offsets(stream: Stream, begin: Mapping[int, int]) -> str:
+    """Return positions as Spark's source takes them: it asks for one of every partition.
+
+    One that is not known is new: it is read from its beginning.
+    """
+    places = {str(part): begin.get(part, _EARLIEST) for part in range(stream.partitions)}
+    return json.dumps({stream.address: places})
 
 
 def fresh(records: DataFrame, input_: Input, job: Job) -> DataFrame:
@@ -144,7 +164,7 @@ def table_of(input_: Input, stream: Stream, schema: Schema, records: DataFrame) 
     are left out; nothing of it is counted, for its records are not what the job works on.
     """
     row = "struct(key, value, topic, partition, offset, timestamp, timestampType, headers)"
-    last = records.groupBy("key").agg(F.expr(f"max_by({row}, offset) AS last"))
+    last = records.groupBy("key").agg(F.expr(f"max_by({row}, struct(timestamp, offset)) AS last"))
     there = last.select("last.*").where("value IS NOT NULL")
     return replace(source_of(input_, stream, schema, there, letters=False), counted=True)
 
