@@ -47,10 +47,11 @@ test: $(DEV) ## all tests that CI runs, with coverage
 	@sh scripts/system-packages.sh tests/system-packages.txt
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/test.sh
 
-soak: $(DEV) ## long seeded campaigns (SEED=, CASES=, PIPELINES=, KILLS=)
+soak: $(DEV) ## long seeded campaigns (SEED=, CASES=, PIPELINES=, KILLS=, CUTS=)
 	@$(BIN)/python -m pytest tests/soak -q -p no:cacheprovider --timeout 3600 -o python_files='soak_*.py'
-	@PIPELINES=$(or $(PIPELINES),30) KILLS=$(or $(KILLS),10) $(BIN)/python -m pytest -q \
-	  -p no:cacheprovider --timeout 3600 tests/engines/spark/test_drawn.py tests/engines/spark/test_state_kills.py
+	@PIPELINES=$(or $(PIPELINES),30) KILLS=$(or $(KILLS),10) CUTS=$(or $(CUTS),500) $(BIN)/python -m pytest -q \
+	  -p no:cacheprovider --timeout 3600 tests/engines/spark/test_drawn.py tests/engines/spark/test_state_kills.py \
+	  tests/engines/spark/test_joins.py tests/engines/spark/exact
 
 bench: $(DEV) ## the measurements, about two hours (JSON and pictures in build/bench; PART=latency ...)
 	@if [ -z "$(PART)" ]; then $(BIN)/python bench/language.py; fi

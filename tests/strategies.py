@@ -27,6 +27,7 @@ from millrace.model import (
     Stream,
     Transport,
 )
+from millrace.model.policy import Overload, OverloadPolicy
 from millrace.model.shape import (
     Choice,
     Either,
@@ -139,7 +140,13 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
 }
 #: Fields that must fit the rest of a job, so the strategy sets them itself or leaves them out.
 JOB_FIXED = frozenset(
-    {"site", "engine", "group", "inputs", "outputs", *Job.KINDS, "window", "mode", "pin", "every"}
+    {
+        *("site", "engine", "group", "inputs", "outputs", "window", "mode", "pin", "every"),
+        *("overload", *Job.KINDS),
+    }
+)
+OVERLOADS = st.none() | st.builds(
+    Overload, policy=st.sampled_from(OverloadPolicy), after=QUANTITIES[Duration]
 )
 
 
@@ -191,6 +198,7 @@ def jobs_over(
         outputs=tuple(Output(stream=stream) for stream in outputs),
         pin=(index,) if draw(st.booleans()) else (),
         every=every,
+        overload=draw(OVERLOADS),
         **{kind: draw(KINDS[kind])},
     )
 

@@ -37,8 +37,13 @@ class Transactions(Protocol):
 
 
 class TransactionsOf(Protocol):
-    """Makes writers: of a name, for a broker's client settings, records up to a size in bytes."""
+    """Makes writers: of a name, for a broker's client settings, and sizes in bytes."""
 
-    def __call__(self, name: str, settings: Mapping[str, str], largest: int) -> Transactions:
-        """Return a writer that is not open yet."""
+    def __call__(
+        self, name: str, settings: Mapping[str, str], largest: int, least: int
+    ) -> Transactions:
+        """Return a writer that is not open yet.
+
+        `largest` is what a record may have, `least` what one of the stream with the least may.
+        """
         ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 from millrace.errors import Problems
 from millrace.model.job import Emit, Input, Job, Mode, Order, Output
 from millrace.model.pipeline import Pipeline
+from millrace.model.policy import OverloadPolicy
 from millrace.model.quantity import Duration, Records
 from millrace.model.stream import Promise
 from millrace.model.window import Late
@@ -23,9 +24,11 @@ def check_job(job: Job, pipeline: Pipeline, item: Item, problems: Problems) -> N
     _mode(job, pipeline, item, problems)
     _window(job, item, problems)
     _inverse(job, item, problems)
+    _columns(job, item, problems)
+    _overload(job, item, problems)
     _late(job, pipeline, item, problems)
     check_inputs(job, item, problems)
-    check_outside(job, item, problems)
+    check_outside(job, pipeline, item, problems)
     _ports(job, item, problems)
 
 
@@ -165,6 +168,31 @@ def _inverse(job: Job, item: Item, problems: Problems) -> None:
                 f"`inverse` in the window of job {job.name!r} {reason}",
                 item.locate("window"),
                 hint="leave it out: the function then gets all records of a window",
+            )
+
+
+def _overload(job: Job, item: Item, problems: Problems) -> None:
+    policy = job.overload
+    if policy is None or policy.policy is not OverloadPolicy.DROP_OLDEST or policy.after:
+        return
+    problems.error(
+        "overload",
+        f"job {job.name!r} drops its oldest records, but from what age on?",
+        item.locate("overload"),
+        hint="write `overload: {policy: drop-oldest, at: 1 min}`",
+    )
+
+
+def _columns(job: Job, item: Item, problems: Problems) -> None:
+    """Each column of a window's result has a name of its own."""
+    taken = ("start", "end", *(job.window.per if job.window is not None else ()))
+    for name in job.aggregate or {}:
+        if name in taken:
+            problems.error(
+                "window",
+                f"job {job.name!r} calls an aggregate {name!r}, and each result has such a column",
+                item.locate("aggregate", name),
+                hint="give it another name",
             )
 
 

@@ -40,6 +40,8 @@ class Drawn:
 
     #: Whether a plain Python function is among its jobs, which real-time mode can't have.
     python: bool = False
+    #: The streams that are counted in windows: with dead letters such a query needs batches.
+    counted: list[str] = field(default_factory=list)
     jobs: list[str] = field(default_factory=list)
     #: By stream, what is in it for the records of `raw`.
     rows: dict[str, Callable[[list[Row]], list[Row]]] = field(default_factory=dict)
@@ -48,16 +50,18 @@ class Drawn:
     def text(self, variant: str) -> str:
         """Return the pipeline's file, to be run in one of the ways."""
         transient, mode = VARIANTS[variant]
-        schema = "schema: {id: int, k: string, v: int}"
+        schema = "schema: {id: int, k: string, v: int, at: timestamp}"
+        counts = "schema: {start: timestamp, end: timestamp, k: string, v: long}"
         kinds = {name: "false" if name in self.leaves else transient for name in self.rows}
         streams = [
-            f"  {name}: {{{schema}, transient: {kind}, key: k, partitions: 2}}"
+            f"  {name}: {{{counts if name.endswith('n') else schema}, transient: {kind}, "
+            "key: k, partitions: 2}"
             for name, kind in kinds.items()
             if name != "raw"
         ]
         return "\n".join(
             [
-                f"defaults: {{jobs: {{mode: {mode}, checkpoint: 5 s}}}}",
+                f"defaults: {{jobs: {{mode: {mode}, checkpoint: 5 s, emit: updates}}}}",
                 "streams:",
                 f"  raw: {{{schema}, partitions: 2, dead_letters: dead}}",
                 "  dead: {format: raw}",
@@ -66,6 +70,17 @@ class Drawn:
                 *self.jobs,
             ]
         )
+
+    def may(self, variant: str) -> bool:
+        """Whether it can be run so."""
+        if "real-time" not in variant:
+            return True
+        return not self.python and not (self.counted if "fused" in variant else self.raw_counted)
+
+    @property
+    def raw_counted(self) -> bool:
+        """Whether records of the input itself are counted."""
+        return "raw" in self.counted
 
     def wanted(self, records: list[Row]) -> dict[str, Counter[Any]]:
         """Return what each stream at the end must hold."""
@@ -80,7 +95,10 @@ def drawn(chance: random.Random) -> Drawn:
     found = Drawn(rows={"raw": list})
     open_streams = ["raw"]
     for number in range(chance.randint(2, 5)):
-        above = open_streams.pop(chance.randrange(len(open_streams)))
+        goes_on = [at for at, name in enumerate(open_streams) if not name.endswith("n")]
+        if not goes_on:
+            break
+        above = open_streams.pop(chance.choice(goes_on))
         open_streams += _job(found, chance, number, above)
     found.leaves = open_streams
     return found
@@ -88,7 +106,7 @@ def drawn(chance: random.Random) -> Drawn:
 
 def _job(found: Drawn, chance: random.Random, number: int, above: str) -> list[str]:
     """Add a job over a stream; return the streams that it writes."""
-    kind = chance.choice(["filter", "project", "map", "split", "drop"])
+    kind = chance.choice(["filter", "project", "map", "split", "drop", "count"])
     out, a, b = f"s{number}", chance.randint(2, 5), chance.randint(0, 3)
     before = found.rows[above]
     name = f"  j{number}: {{from: {{stream: {above}, as: rows}}, to: "
@@ -98,6 +116,12 @@ def _job(found: Drawn, chance: random.Random, number: int, above: str) -> list[s
         for part, stream in enumerate(outs):
             found.rows[stream] = _over(before, _half(part))
         return outs
+    if kind == "count":
+        found.counted.append(above)
+        window = "window: {of: 1 min, by: at, per: k, lateness: 1 h}"
+        found.jobs.append(f"{name}{out}n, {window}, aggregate: {{v: count(*)}}}}")
+        found.rows[f"{out}n"] = _counted(before)
+        return [f"{out}n"]
     if kind in ("map", "drop"):
         found.python = True
         function = chance.choice(["twice", "few"]) if kind == "map" else "fails"
@@ -108,10 +132,20 @@ def _job(found: Drawn, chance: random.Random, number: int, above: str) -> list[s
         sql = f"SELECT * FROM rows WHERE v % {a} <> {b}"  # noqa: S608
         found.rows[out] = _over(before, lambda r: [r] if r["v"] % a != b else [])
     else:
-        sql = f"SELECT id, k, v + {a} AS v FROM rows"  # noqa: S608
+        sql = f"SELECT id, k, v + {a} AS v, at FROM rows"  # noqa: S608
         found.rows[out] = _over(before, lambda r: [{**r, "v": r["v"] + a}])
     found.jobs.append(f'{name}{out}, sql: "{sql}"}}')
     return [out]
+
+
+def _counted(before: Callable[[list[Row]], list[Row]]) -> Callable[[list[Row]], list[Row]]:
+    """Rows of each minute and key; `id` is the minute."""
+
+    def counted(records: list[Row]) -> list[Row]:
+        counts = Counter((row["id"] // 60, row["k"]) for row in before(records))
+        return [{"id": minute, "k": k, "v": n} for (minute, k), n in counts.items()]
+
+    return counted
 
 
 def _half(part: int) -> Callable[[Row], list[Row]]:

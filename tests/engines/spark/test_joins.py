@@ -3,19 +3,23 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
 
 from millrace.ports import Record
+from tests.engines.spark.exact import CUTS
 from tests.engines.spark.lab import Case, Lab, json_record, objects
 
 pytestmark = [pytest.mark.xdist_group("spark-state"), pytest.mark.timeout(600)]
-BOUND = timedelta(seconds=30)
-LATE = timedelta(seconds=20)
+SEED = int(os.environ.get("SEED", "1"))
+MOST = "maxOffsetsPerTrigger"
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 ON = "v.id = c.view AND c.at BETWEEN v.at AND v.at + INTERVAL 30 SECONDS"
 JOINS = f"""
@@ -67,13 +71,23 @@ def made(seed: int, count: int) -> tuple[list[dict[str, Any]], list[dict[str, An
     return views, clicks
 
 
-def test_joins_of_streams_equal_plain_python(lab: Lab) -> None:
-    views, clicks = made(1, 120)
-    with lab.case(JOINS) as case:
+@seed(SEED)
+@settings(
+    max_examples=min(CUTS // 15, 10),
+    phases=[Phase.generate],  # to make a failure smaller would take long
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+@given(limit=st.integers(40, 400), share=st.floats(0.1, 0.9))
+def test_joins_of_streams_equal_plain_python(lab: Lab, limit: int, share: float) -> None:
+    """Batches end after so many records, and a first drain after a share of all."""
+    views, clicks = made(limit, 120)
+    text = JOINS.replace("{mode: drain}", f"{{mode: drain, options: {{{MOST}: {limit}}}}}")
+    with lab.case(text) as case:
         for part in (0, 1):  # the second drain finds what the first kept
-            half = len(views) // 2
+            half, end = int(len(views) * share), int(len(clicks) * share)
             lot = slice(0, half) if part == 0 else slice(half, None)
-            cut = slice(0, len(clicks) // 2) if part == 0 else slice(len(clicks) // 2, None)
+            cut = slice(0, end) if part == 0 else slice(end, None)
             rows = [{**row, "at": moment(row["at"])} for row in views[lot]]
             case.send("views", [json_record(str(row["id"]), **row) for row in rows])
             rows = [{**row, "at": moment(row["at"])} for row in clicks[cut]]

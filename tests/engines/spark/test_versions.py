@@ -68,3 +68,34 @@ def test_windows_and_joins_take_new_code_where_their_state_fits(lab: Lab) -> Non
         wait_until(lambda: lab.engine.status()["seen"].state is JobState.FAILED, "it goes on")
         status = lab.engine.status()["seen"]
         assert ("does not fit the query" in status.hint, status.transient) == (True, False)
+
+
+SUMS = """
+streams: {raw: {schema: {car: string, n: int, at: timestamp}}, sums: {}}
+jobs:
+  sums:
+    from: raw
+    to: sums
+    emit: updates
+    mode: micro-batch
+    sql: "SELECT car, MADE FROM raw GROUP BY car"
+"""
+
+
+def test_sums_of_the_engine_go_on_only_as_what_they_were(lab: Lab) -> None:
+    """The state of a sum and of a maximum look alike to Spark, which would go on with either."""
+    with lab.case(SUMS.replace("MADE", "sum(n) AS n")) as first:
+        first.send("raw", [json_record(car="a", n=n, at=at(n)) for n in (1, 2)])
+        first.start()
+        first.progress("sums", 2)
+        first.stop()
+        second = first.version(SUMS.replace("MADE", "max(n) AS n"))
+        with pytest.raises(OperationFailed) as refused:
+            second.start()
+        assert refused.value.code == "state-misfit"
+        assert "was sum(n) by car and is max(n) by car now" in refused.value.message
+        third = first.version(SUMS.replace("MADE", "sum(n) * 10 AS tenfold"))
+        third.send("raw", [json_record(car="a", n=4, at=at(9))])
+        third.start()
+        third.progress("sums", 3)
+        assert {"car": "a", "tenfold": 70} in objects(third.read("sums", 2))

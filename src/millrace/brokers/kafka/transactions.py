@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -24,10 +25,11 @@ _SERVED = 5_000
 class KafkaTransactions:
     """One producer with a transactional id; see the port."""
 
-    def __init__(self, name: str, settings: Mapping[str, str], largest: int) -> None:
+    def __init__(self, name: str, settings: Mapping[str, str], largest: int, least: int) -> None:
         self._settings = dict(settings)
         self._name = name
         self._largest = largest
+        self._least = least
         self._log = KafkaLog(settings)
         self._producer: Producer | None = None
         self._complaints = Complaints()
@@ -42,7 +44,8 @@ class KafkaTransactions:
                 "transaction.timeout.ms": LONGEST_SECONDS * 1000,
                 "linger.ms": 20,
                 "message.max.bytes": self._largest + OVERHEAD,
-                "batch.size": max(OVERHEAD, 1_000_000),
+                # A topic takes batches up to its largest record and this; none is split.
+                "batch.size": min(self._least + OVERHEAD, 1_000_000),
                 "queue.buffering.max.messages": 1_000_000,
                 "queue.buffering.max.kbytes": 1_048_576,
                 "log_level": 2,
@@ -59,10 +62,30 @@ class KafkaTransactions:
         wanted = (BATCH_HEADER, mark.encode())
         for stream in streams:
             start = self._log.since(stream, since)
-            ends = {part: span.end for part, span in self._log.ends(stream).items()}
+            ends = self._settled(stream)
             if any(wanted in record.headers for record in self._log.read(stream, start, ends)):
                 return True
         return False
+
+    def _settled(self, stream: str) -> dict[int, int]:
+        """The ends of a stream's partitions, when no transaction is open before them.
+
+        Behind one of another writer nothing can be read, our own batches neither.
+        """
+        written = KafkaLog({**self._settings, "isolation.level": "read_uncommitted"}).ends(stream)
+        until = time.monotonic() + LONGEST_SECONDS + _OPEN_SECONDS
+        while True:
+            seen = self._log.ends(stream)
+            if all(seen[part].end >= span.end for part, span in written.items()):
+                return {part: span.end for part, span in written.items()}
+            if time.monotonic() > until:
+                raise OperationFailed(
+                    "no-answer",
+                    f"a transaction of another writer of {stream} does not end",
+                    "end that writer; its transaction ends with it after a while",
+                    transient=True,
+                )
+            time.sleep(0.1)
 
     def write(self, mark: str, rows: Iterable[Row]) -> int:
         """Write a batch in one transaction; see the port."""

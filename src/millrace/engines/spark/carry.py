@@ -9,6 +9,7 @@ joins, DISTINCT, subqueries) loses the origin: the names of the operators say wh
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,6 +52,8 @@ class Operators:
     python: bool
     #: Whether it keeps state between batches.
     stateful: bool
+    #: What Spark's own state is made of: a version of the code that says otherwise can't go on.
+    state: tuple[str, ...] = ()
 
 
 class _Lost(Exception):
@@ -60,7 +63,7 @@ class _Lost(Exception):
 def operators(frames: Sequence[DataFrame]) -> Operators:
     """Return the operators above the inputs; those that parse an input are not the user's."""
     names: list[str] = []
-    stateful = False
+    state: list[str] = []
     tops = [_analyzed(frame) for frame in frames]
     pending = list(tops)
     while pending:
@@ -70,10 +73,36 @@ def operators(frames: Sequence[DataFrame]) -> Operators:
             continue
         names.append(name)
         below = _children(node)
-        stateful = stateful or (name in _KEEPS_STATE and all(n.isStreaming() for n in below))
+        if name in _KEEPS_STATE and all(n.isStreaming() for n in below):
+            state.append(_state_of(node, name))
         pending.extend(below)
     python = any(_calls_python(frame) for frame in frames)
-    return Operators(tuple(dict.fromkeys(names)), python, stateful)
+    return Operators(tuple(dict.fromkeys(names)), python, bool(state), tuple(state))
+
+
+def _state_of(node: Any, name: str) -> str:
+    """What an operator's state is made of: its keys, and what it adds up or compares."""
+    if name == "Aggregate":
+        keys = [_plain(key) for key in _items(node.groupingExpressions())]
+        sums = [s for item in _items(node.aggregateExpressions()) for s in _sums(item)]
+        return f"{', '.join(sums)} by {', '.join(keys) or 'nothing'}"
+    if name == "Join":
+        return f"{node.joinType()} join on {_plain(node.condition())}"
+    if name in ("Deduplicate", "DeduplicateWithinWatermark"):
+        return f"{name} of {', '.join(map(_plain, _items(node.keys())))}"
+    return name
+
+
+def _sums(expression: Any) -> list[str]:
+    """The sums in an expression; what is made of them when a batch ends is no state."""
+    if _name(expression) == "AggregateExpression":
+        return [_plain(expression)]
+    return [found for child in _children(expression) for found in _sums(child)]
+
+
+def _plain(expression: Any) -> str:
+    """An expression without the numbers that Spark gives to columns."""
+    return re.sub(r"#\d+L?", "", str(expression.toString()))
 
 
 def _calls_python(frame: DataFrame) -> bool:
@@ -183,6 +212,8 @@ def _attributes(node: Any) -> tuple[Any, Any]:
     """The two columns that travel, which are always the last ones."""
     output = node.output()
     count = output.size()
+    if count < 2:
+        raise _Lost
     origin, bad = output.apply(count - 2), output.apply(count - 1)
     if (origin.name(), bad.name()) != (ORIGIN, BAD):
         raise _Lost
@@ -198,5 +229,8 @@ def _name(node: Any) -> str:
 
 
 def _children(node: Any) -> list[Any]:
-    children = node.children()
-    return [children.apply(index) for index in range(children.size())]
+    return _items(node.children())
+
+
+def _items(seq: Any) -> list[Any]:
+    return [seq.apply(index) for index in range(seq.size())]

@@ -35,6 +35,8 @@ class Code:
     function: Callable[..., Any]
     package: str
     lazy: Mapping[str, ModuleType]
+    #: Another one when the text of a module is.
+    version: str = ""
 
 
 def load_code(reference: str, folder: Path, job: str) -> Code:
@@ -57,7 +59,8 @@ def load_code(reference: str, folder: Path, job: str) -> Code:
         )
     with _LOADING:
         lazy = package.lazy()
-    return Code(found, package.name, lazy)
+        version = package.version()
+    return Code(found, package.name, lazy, version)
 
 
 class _Package:
@@ -118,6 +121,12 @@ class _Package:
                             with suppress(OperationFailed):  # it may never be imported
                                 found[part] = self.load(part, part)
         return found
+
+    def version(self) -> str:
+        """Return what stands for the text of all modules that are loaded."""
+        files = sorted(str(module.__file__) for module in self._loaded())
+        texts = [Path(file).read_bytes() for file in files]
+        return hashlib.sha256(b"\0".join(texts)).hexdigest()[:16]
 
     def _loaded(self) -> list[ModuleType]:
         loaded = sys.modules.copy()

@@ -20,12 +20,17 @@ _PLACE = ("__source", "__position", "__turn")
 
 def in_turn(job: Job) -> bool:
     """Whether the results of each partition are written in the order of its records."""
-    return job.replicas == 1 or gathers(job)
+    return not _farmed(job) or gathers(job)
 
 
 def gathers(job: Job) -> bool:
     """Whether results must be put in the order of their records."""
-    return job.replicas > 1 and job.order is Order.PRESERVE
+    return _farmed(job) and job.order is Order.PRESERVE
+
+
+def _farmed(job: Job) -> bool:
+    """Whether records are dealt out: a function's; the engine itself shares other work."""
+    return job.replicas > 1 and job.map is not None and job.window is None
 
 
 def dealt(records: DataFrame, job: Job) -> DataFrame:

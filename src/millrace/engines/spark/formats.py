@@ -74,6 +74,12 @@ def _options(options: Mapping[str, str]) -> str:
     return f"map({', '.join(text(part) for item in options.items() for part in item)})"
 
 
+def key_text(columns: Sequence[str]) -> str:
+    """Return the expression of a key of some columns as one text: JSON, with what is missing."""
+    row = f"struct({', '.join(quoted(name) for name in columns)})"
+    return f"to_json({row}, {_options({**_WRITE_TIMES, 'ignoreNullFields': 'false'})})"
+
+
 def decoded(stream: Stream, schema: Schema, value: str, record: str) -> Decoded:
     """Return how `value` becomes columns; `record` is the name that `Decoded.record` gets."""
     if stream.format in (Format.RAW, Format.TEXT):

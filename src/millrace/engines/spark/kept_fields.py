@@ -30,6 +30,20 @@ def fields_before(place: Path) -> dict[str, str] | None:
     return found
 
 
+def check_same(order: JobOrder, fields: Mapping[str, str] | None, way_out: str) -> None:
+    """Refuse a query whose state would be made of something else than what is there."""
+    before = fields_before(order.place)
+    if before is None:
+        return
+    now = fields or {}
+    found = [
+        f"{name} was {before.get(name, 'not there')} and is {now.get(name, 'gone')} now"
+        for name in {**before, **now}
+        if before.get(name) != now.get(name)
+    ]
+    refuse(order, found, way_out)
+
+
 def refuse(order: JobOrder, misfits: list[str], way_out: str) -> None:
     """Refuse code that can't go on with the state that is there, unless nothing is wrong."""
     if misfits:

@@ -141,11 +141,19 @@ class Work:
         """Return a record of an input; None for one that is malformed."""
         return self._readers[place](value)
 
+    def made(self, returned: Any) -> list[Made]:
+        """Return the rows of what the user's code returned; raises where these can't be written."""
+        return [self._row(result) for result in _results(returned)]
+
     def given(self, call: Callable[[], Any]) -> list[Made]:
         """Return the rows of what the user's code returns, or a dead letter when it gave up."""
+        return self.tried(lambda: self.made(call()))
+
+    def tried(self, call: Callable[[], list[Made]]) -> list[Made]:
+        """Return rows as the job's error policy says: again, none, or a dead letter."""
         for left in range(self._task.retries, -1, -1):
             try:
-                return [self._row(result) for result in _results(call())]
+                return call()
             except Exception as error:
                 if left and self._task.policy is ErrorPolicy.RETRY:
                     continue

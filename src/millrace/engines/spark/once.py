@@ -56,7 +56,8 @@ class Once:
 
     def _begun(self, number: int) -> int:
         """When the batch was planned for the first time."""
-        return int((self.checkpoint / "offsets" / str(number)).stat().st_mtime * 1000)
+        _, about, *_ = (self.checkpoint / "offsets" / str(number)).read_text("utf-8").splitlines()
+        return int(json.loads(about)["batchTimestampMs"])
 
 
 def once_of(query: Compiled, transactions: TransactionsOf | None) -> Once | None:
@@ -74,8 +75,8 @@ def once_of(query: Compiled, transactions: TransactionsOf | None) -> Once | None
             else f"job {order.job.name} promises no duplicates, and its driver can't keep that",
             "write to streams of one broker, dead letters included",
         )
-    largest = max(target.largest(stream) for stream in streams)
-    writer = transactions(target.job, order.writers[sites.pop()], largest)
+    sizes = [target.largest(stream) for stream in streams]
+    writer = transactions(target.job, order.writers[sites.pop()], max(sizes), min(sizes))
     addresses = list(dict.fromkeys(stream.address for stream in streams))
     return Once(writer, order.place / "checkpoint", addresses)
 

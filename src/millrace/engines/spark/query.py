@@ -173,7 +173,7 @@ def start_query(
     ledgers = _ledgers(compiled)
     for ledger in ledgers.values():
         ledger.begin(before)
-    rows, there = finished(session, compiled, Committed() if once else before)
+    rows, there = finished(session, compiled, before)
     if mode is Mode.REAL_TIME and not compiled.operators.stateful:
         rows = shortened(rows)
     if compiled.fields is not None:

@@ -75,6 +75,8 @@ def _tail(
     session: SparkSession, stream: Stream, settings: Mapping[str, str], since: int
 ) -> DataFrame:
     reader = session.read.format("kafka").option("subscribe", stream.address)
+    # What a transaction wrote that was given up is in the log, and nobody sees it.
+    reader = reader.option("kafka.isolation.level", "read_committed")
     for name, value in settings.items():
         reader = reader.option(f"kafka.{name}", value)
     records = reader.options(

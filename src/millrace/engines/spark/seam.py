@@ -19,7 +19,7 @@ from millrace.engines.spark.formats import Schema, decoded, quoted, schema_of, t
 from millrace.engines.spark.sink import FATE, VALUE, declared_key
 from millrace.engines.spark.source import BAD, ORIGIN, Source
 from millrace.model.job import Input
-from millrace.model.stream import Stream
+from millrace.model.stream import Format, Stream
 
 #: What the count of a stream's rows is called among those that a query observes.
 SEAM = "seam:"
@@ -57,7 +57,12 @@ def seam(stream: Stream, made: Schema, frame: DataFrame, whole: DataFrame | None
     A reader sees the columns that the stream declares, as if it had been stored.
     """
     schema = schema_of(stream, made)
-    columns = [f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}" for name, kind in schema.items()]
+    own = {name: name for name in schema}
+    if stream.format in (Format.RAW, Format.TEXT) and len(made) == 1:
+        own = dict(zip(schema, made, strict=True))  # its only column, whatever it is called
+    columns = [
+        f"CAST({quoted(own[name])} AS {kind}) AS {quoted(name)}" for name, kind in schema.items()
+    ]
     if whole is None:
         return _counted(stream, schema, frame.selectExpr(*columns), {"rows": "true"})
     rows = whole.selectExpr(*columns, f"{_keyed(stream, whole, list(made))} AS {ORIGIN}", BAD)

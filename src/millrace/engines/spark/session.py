@@ -130,6 +130,8 @@ def _defaults(settings: DriverSettings) -> dict[str, str]:
         "spark.sql.streaming.ui.retainedQueries": "20",
         "spark.sql.streaming.ui.retainedProgressUpdates": "10",
         "spark.sql.streaming.numRecentProgressUpdates": "20",
+        # A batch that is written in a transaction passes the driver: its size has its own limit.
+        "spark.driver.maxResultSize": "0",
         "spark.default.parallelism": "2",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.ansi.enabled": "false",

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace.engines.spark.exact.aggregates import parsed
 from millrace.engines.spark.exact.closing import Windows
 from millrace.engines.spark.exact.function import FunctionTask
-from millrace.engines.spark.exact.marking import ABOUT, LETTER, RESULT, Partition, Shape
+from millrace.engines.spark.exact.held import Held, packed, unpacked
+from millrace.engines.spark.exact.marking import ABOUT, LETTER, MARK, RESULT, Partition, Shape
 from millrace.engines.spark.exact.partials import Layout
 from millrace.engines.spark.map_worker import MapTask
 from millrace.model.policy import ErrorPolicy
 from millrace.model.stream import Format
+from tests.engines.spark.exact import CUTS
 from tests.engines.spark.exact.oracle import Rule, Seen, truth
 
 BUCKETS = 2
@@ -62,7 +65,7 @@ class World:
         )
         self.task = FunctionTask(task, inverse, rule.slide, rule.length)
         self.marks: dict[int, int | None] = dict.fromkeys(sources)
-        self.state: list[tuple[dict[int, bytes], dict[int, int], dict[str, bytes]]]
+        self.state: list[tuple[dict[int, bytes], dict[int, int], dict[int, bytes]]]
         self.state = [({}, {}, {}) for _ in range(BUCKETS)]
         self.positions = dict.fromkeys(sources, 0)
 
@@ -82,7 +85,8 @@ class World:
             finish = self.task.work(totals).results
             windows = Windows(self.shape, opened, marks, updates=False, finish=finish)
             out += windows.rows(part)
-        return [row for frame in out for row in frame.to_dict("records")]
+        rows = [row for frame in out for row in frame.to_dict("records")]
+        return [row for row in rows if row["kind"] != MARK]
 
     def _frame(self, source: int, records: Sequence[Seen]) -> Any:
         first = self.positions[source]
@@ -123,6 +127,7 @@ def run(world: World, partitions: list[list[Seen]], data: Any) -> dict[Any, Any]
 
 
 @pytest.mark.parametrize("rule", [Rule(10, 10, lateness=4), Rule(3, 2, lateness=1), Rule(gap=5)])
+@settings(max_examples=CUTS)
 @given(data=st.data())
 def test_a_function_gets_all_records_in_their_order(rule: Rule, data: Any) -> None:
     partitions = data.draw(PARTITIONS)
@@ -137,6 +142,7 @@ def test_a_function_gets_all_records_in_their_order(rule: Rule, data: Any) -> No
         assert (result["start"], result["key"]) == (begin / 1e6, {"k": key})
 
 
+@settings(max_examples=CUTS)
 @given(data=st.data())
 def test_totals_are_those_of_the_oracle(data: Any) -> None:
     rule = Rule(30, 10)
@@ -157,6 +163,33 @@ def test_records_that_stay_are_not_added_again() -> None:
     assert [total["n"] for total in totals] == [10, 20, 30, 30, 30, 30, 30, 30, 30]
     more = [two["steps"] - one["steps"] for one, two in pairwise(totals)]
     assert more == [10, 10, *[20] * 6], "ten leave and ten come"
+
+
+def test_what_no_later_window_needs_is_forgotten() -> None:
+    world = World(Rule(30, 10), 1, add, take_out)
+    for time in range(0, 2000, 40):
+        world.batch({0: [Seen(time, f"k{time}", 1)]})
+    assert sum(len(totals) for _, _, totals in world.state) <= BUCKETS
+
+
+def test_totals_of_other_code_are_not_gone_on_with() -> None:
+    def hundredfold(total: Any, record: Any = None) -> dict[str, int]:
+        return add(total, {"v": record["v"] * 100})
+
+    def back(total: dict[str, int], record: dict[str, int]) -> dict[str, int]:
+        return take_out(total, {"v": record["v"] * 100})
+
+    world = World(Rule(30, 10), 1, add, take_out)
+    world.batch({0: [Seen(time, "a", 1) for time in range(50)]})
+    code = replace(world.task.map, function=hundredfold)
+    world.task = replace(world.task, map=code, inverse=back, version="another")
+    rows = world.batch({0: [Seen(time, "a", 1) for time in range(50, 100)]})
+    assert {json.loads(row["value"])["sum"] for row in rows} == {3000}
+
+
+def test_a_record_without_a_value_is_held() -> None:
+    records = [Held(1, 0, 0, None), Held(1, 0, 1, b""), Held(0, 0, 2, b"x")]
+    assert unpacked(packed(records)) == [records[2], records[0], records[1]]
 
 
 def test_a_function_that_fails_leaves_a_letter() -> None:

@@ -57,31 +57,34 @@ class World:
     program: Program
     keys: dict[str, bytes] = field(default_factory=dict)
     due: dict[tuple[int, int], list[str]] = field(default_factory=dict)
+    least: dict[int, int] = field(default_factory=dict)
     marks: dict[int, int] = field(default_factory=dict)
 
     def batch(self, parts: dict[int, list[tuple[int, str, int]]]) -> dict[str, list[Any]]:
         """Let records (time, key, n) of each source pass; return what each key gave."""
-        bucket = Bucket(self.program, Stores(self.keys, self.due), orjson.loads)
+        bucket = Bucket(self.program, Stores(self.keys, self.due, self.least), orjson.loads)
         out: dict[str, list[Any]] = defaultdict(list)
         for source, records in parts.items():
             for time, name, number in records:
                 key = orjson.dumps({"car": name}).decode()
                 before = self.marks.get(source, time)
-                out[name] += [call() for call in bucket.timers(key, before)]
+                out[name] += [call() for _, call in bucket.timers(key, before)]
                 try:
                     out[name].append(bucket.take(Turn(key, source, time, before, {"n": number})))
                 except ValueError as error:
                     out[name].append(("failed", str(error)))
                 self.marks[source] = max(before, time)
         for key, mark in bucket.overdue(self.marks):
-            out[orjson.loads(key)["car"]] += [call() for call in bucket.timers(key, mark)]
+            out[orjson.loads(key)["car"]] += [call() for _, call in bucket.timers(key, mark)]
         bucket.keep()
         return out
 
 
 RECORDS = st.lists(
     st.tuples(
-        st.integers(0, 30).map(lambda s: s * SECOND), st.sampled_from("ab"), st.integers(0, 20)
+        st.integers(0, 120).map(lambda s: s * SECOND // 4),
+        st.sampled_from("ab"),
+        st.integers(0, 20),
     ),
     max_size=25,
 )

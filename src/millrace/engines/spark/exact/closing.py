@@ -22,8 +22,9 @@ from millrace.engines.spark.exact.spans import sessions
 #: Makes results of a table of windows that closed.
 Finish = Callable[[Any], Any]
 _SESSIONS = 0
-#: Under this number stands when the first batch was, among the sources.
-_BEGAN = -1
+#: Under these numbers stand, among the sources: when the first batch was, when the last one was,
+#: and up to where windows were closed.
+_BEGAN, _BEFORE, _CLOSED = -1, -2, -3
 
 
 class Windows:
@@ -62,13 +63,29 @@ class Windows:
         letters = batch[kinds == LETTER]
         if len(letters):
             yield whole(letters, after(self._shape))
-        partials = batch[kinds == PARTIAL][list(self._shape.layout.columns())]
+        partials, late = self._still_open(batch[kinds == PARTIAL])
+        late += int(batch["late"].to_numpy()[kinds == MARK].sum())
+        if late:
+            yield whole(pd.DataFrame({"kind": [MARK], "late": [late]}), after(self._shape))
         changed = self._added(partials) if len(partials) else None
         if self._updates and changed is not None:
             yield self._results(changed)
         mark = self._marked(batch[kinds == MARK])
         if mark is not None:
             yield from self._closed(mark)
+
+    def _still_open(self, partials: Any) -> tuple[Any, int]:
+        """What belongs to windows that are not closed, and how many records come too late.
+
+        Where time closes windows a record may be seen after that: a partition was silent for too
+        long, or a transaction of its writer was open. No window comes twice.
+        """
+        columns = list(self._shape.layout.columns())
+        closed = self._seen.get(_CLOSED) if self._shape.ticks else None
+        if closed is None or not len(partials):
+            return partials[columns], 0
+        there = partials["end"].to_numpy() > closed
+        return partials[there][columns], int(partials["late"].to_numpy()[~there].sum())
 
     def tick(self) -> Iterator[Any]:
         """Give the windows that close as time goes by."""
@@ -80,8 +97,8 @@ class Windows:
         """Take the news of the sources; return how far all of them are, if all are known."""
         shape = self._shape
         news = {int(s): int(m) for s, m in zip(rows["source"], rows["mark"], strict=True)}
-        if shape.wallclock:  # a source without news had no record when the batch began
-            return min(news.get(source, self._now) for source in shape.sources)
+        if shape.wallclock:
+            return self._clock(news)
         for source, mark in news.items():
             self._marks[source] = mark
         known = dict(self._marks)
@@ -90,6 +107,18 @@ class Windows:
             return None
         far = min((known[source] for source in waited), default=max(known.values()))
         return int(far) - shape.lateness
+
+    def _clock(self, news: Mapping[int, int]) -> int | None:
+        """How far windows by the clock are, if that is known.
+
+        All that was there at the time of the last batch was read in this one, or before; of what
+        came between the two a source without news may hold some that is not seen yet.
+        """
+        before = self._seen.get(_BEFORE)
+        self._seen[_BEFORE] = self._now
+        if before is None:
+            return None
+        return min(news.get(source, before) for source in self._shape.sources)
 
     def _awaited(self, news: Mapping[int, int]) -> list[int]:
         """The sources that hold windows back: all, but those that have been silent for long."""
@@ -117,20 +146,24 @@ class Windows:
         return pd.concat(changed, ignore_index=True)
 
     def _joined(self, partials: Any) -> Any:
-        """Add to the open sessions: those that touch become one."""
+        """Add to the open sessions: those that touch become one; return those that changed."""
         known = self._open.get(_SESSIONS)
-        tables = [partials] if known is None else [restored(known), partials]
-        every = pd.concat(tables, ignore_index=True)
+        tables = [] if known is None else [restored(known).assign(fresh=False)]
+        every = pd.concat([*tables, partials.assign(fresh=True)], ignore_index=True)
         every = every.sort_values(["key", "begin"], ignore_index=True)
         codes, _ = pd.factorize(every["key"].to_numpy(), use_na_sentinel=False)
         numbers = sessions(codes, every["begin"].to_numpy(), every["end"].to_numpy())
         spans = every.groupby(numbers).agg({"begin": "min", "end": "max", "key": "first"})
         joined = regrouped(self._shape.layout, every, numbers, spans[KEYS])
         self._open[_SESSIONS] = stored(joined)
-        return joined
+        fresh = every["fresh"].groupby(numbers).any().to_numpy()
+        return joined[fresh]
 
     def _closed(self, mark: int) -> Iterator[Any]:
         """Give the windows that end before all sources are, and forget them."""
+        if self._shape.ticks:
+            mark = max(mark, self._seen.get(_CLOSED, mark))
+            self._seen[_CLOSED] = mark
         if self._shape.gap is not None:
             known = self._open.get(_SESSIONS)
             if known is None:
@@ -160,4 +193,5 @@ def results_of(layout: Layout, table: Any, finish: Finish | None) -> Any:
 def after(shape: Shape) -> dict[str, str]:
     """Return the columns of the rows after it."""
     span = {"begin": "long", "end": "long", "key": "string"}
-    return {"kind": "int", "fate": "int", **span, **shape.layout.results(), **ABOUT}
+    own = {"kind": "int", "fate": "int", "late": "long"}
+    return {**own, **span, **shape.layout.results(), **ABOUT}

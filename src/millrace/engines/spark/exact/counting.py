@@ -58,7 +58,7 @@ class Numbered:
         shape, known = self._shape, self._open.get(shard)
         places = self._places(shard, batch)
         tables = [] if known is None else [restored(known)]
-        for inside, begins in starts(places, shape.length, shape.slide):
+        for _, inside, begins in starts(places, shape.length, shape.slide):
             there = begins >= 0  # no window begins before the first record
             if there.any():
                 records, begin = batch.iloc[inside[there]], begins[there]

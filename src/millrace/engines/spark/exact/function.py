@@ -12,10 +12,10 @@ from typing import Any
 import orjson
 import pandas as pd
 
-from millrace.engines.spark.exact.held import Held, packed, unpacked
+from millrace.engines.spark.exact.held import Held, unpacked
 from millrace.engines.spark.exact.marking import LETTER, RESULT
+from millrace.engines.spark.exact.totals import Totals
 from millrace.engines.spark.fate import USED
-from millrace.engines.spark.keyed.kept import dumped, restored
 from millrace.engines.spark.map_worker import Made, MapTask, Work
 
 #: Room for the partitions of an input in the number of a source.
@@ -42,9 +42,11 @@ class FunctionTask:
     length: int = 0
     #: Whether windows are spans of time.
     timed: bool = True
+    #: Another one where the code is: totals of other code are not gone on with.
+    version: str = ""
 
-    def work(self, totals: MutableMapping[str, bytes] | None = None) -> FunctionWork:
-        """Return what works in a worker; `totals` are kept between batches."""
+    def work(self, totals: MutableMapping[int, bytes] | None = None) -> FunctionWork:
+        """Return what works in a worker; `totals`, by where windows begin, are kept for later."""
         return FunctionWork(self, self.map.work(), {} if totals is None else totals)
 
 
@@ -54,7 +56,7 @@ class FunctionWork:
 
     task: FunctionTask
     work: Work
-    totals: MutableMapping[str, bytes]
+    totals: MutableMapping[int, bytes]
     _takes_span: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -62,19 +64,25 @@ class FunctionWork:
         self._takes_span = self.task.inverse is None and _parameters(self.task.map.function) > 1
 
     def results(self, table: Any) -> Any:
-        """Return the rows of windows that closed: results, and letters where the code gave up."""
+        """Return the rows of windows that closed: results, and letters where the code gave up.
+
+        With an inverse these are windows with one beginning, and none that began earlier follows.
+        """
         rows: list[dict[str, Any]] = []
+        totals = Totals(self.task, self.totals, table) if self.task.inverse is not None else None
         for begin, end, key, held in zip(
             table["begin"].tolist(), table["end"].tolist(), table["key"], table["held"], strict=True
         ):
             records = unpacked(held)
             span = Span(self._moment(begin), self._moment(end), orjson.loads(key) if key else {})
-            if self.task.inverse is None:
+            if totals is None:
                 call = self._over_all(records, span)
             else:
-                call = partial(self._reduced, begin, key or "", records, span)
+                call = partial(self._reduced, totals, key or "", records, span)
             window = {"begin": begin, "end": end, "key": key}
             rows += (self._row(window, made, records[-1]) for made in self.work.given(call))
+        if totals is not None:
+            totals.keep()
         return _frame(rows)
 
     def _over_all(self, records: list[Held], span: Span) -> Callable[[], Any]:
@@ -85,18 +93,16 @@ class FunctionWork:
     def _read(self, record: Held) -> Any:
         return self.work.read(record.source // PARTITIONS, record.value)
 
-    def _reduced(self, begin: int, key: str, records: list[Held], span: Span) -> Any:
+    def _reduced(self, totals: Totals, key: str, records: list[Held], span: Span) -> Any:
         """The total of a window, from that of the one before where there is one."""
-        task, add = self.task, self.task.map.function
-        reduce: Any = add
-        total, entering = self._before(begin, key, records)
+        add: Any = self.task.map.function
+        take_out: Any = self.task.inverse
+        total, leaving, entering = totals.before(key, records)
+        for record in leaving:
+            total = take_out(total, self._read(record))
         for record in entering:
-            total = reduce(total, self._read(record))
-        after = begin + task.slide
-        leaving = packed(record for record in records if record.time < after)
-        kept = {"begin": begin, "total": total}
-        data = orjson.dumps(len(head := dumped(kept))) + b"\n" + head + leaving
-        self.totals[key] = data
+            total = add(total, self._read(record))
+        totals.add(key, total, records)
         fields = {"start": span.start, "end": span.end, **span.key, **total}
         known = self._columns
         return {n: value for n, value in fields.items() if n in total or not known or n in known}
@@ -106,22 +112,6 @@ class FunctionWork:
         """The columns of the output, where they are declared."""
         ((_, _, schema, _, _),) = self.task.map.outputs.values()
         return frozenset(schema or ())
-
-    def _before(self, begin: int, key: str, records: list[Held]) -> tuple[Any, list[Held]]:
-        """The total without what has left since, and the records that it lacks."""
-        task, data = self.task, self.totals.get(key)
-        if data is None:
-            return None, records
-        size, _, rest = data.partition(b"\n")
-        kept = orjson.loads(rest[: int(size)])
-        if kept["begin"] + task.slide != begin:
-            return None, records
-        total = restored(kept["total"])
-        take_out: Any = task.inverse
-        for record in unpacked(rest[int(size) :]):
-            total = take_out(total, self._read(record))
-        ended = kept["begin"] + task.length
-        return total, [record for record in records if record.time >= ended]
 
     def _moment(self, at: int) -> Any:
         return datetime.fromtimestamp(at / 1e6, UTC) if self.task.timed else at

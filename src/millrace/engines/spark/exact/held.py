@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 
 _HEAD = struct.Struct("<qiqI")
+#: Stands for the length of a record without a value.
+_NOTHING = 2**32 - 1
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Held:
     """A record in a window: its time, where it came from, and itself."""
 
     time: int
     source: int
     position: int
-    value: bytes
+    value: bytes | None
 
 
 def packed(records: Iterable[Held]) -> bytes:
@@ -27,13 +29,15 @@ def packed(records: Iterable[Held]) -> bytes:
     return b"".join(_packed(r.time, r.source, r.position, r.value) for r in records)
 
 
-def _packed(time: int, source: int, position: int, value: bytes) -> bytes:
+def _packed(time: int, source: int, position: int, value: bytes | None) -> bytes:
+    if value is None:
+        return _HEAD.pack(time, source, position, _NOTHING)
     return _HEAD.pack(time, source, position, len(value)) + value
 
 
 def unpacked(data: bytes) -> list[Held]:
     """Return records of their bytes, the oldest first; equal ones in the order of positions."""
-    return sorted(_each(data))
+    return sorted(_each(data), key=lambda held: (held.time, held.source, held.position))
 
 
 def _each(data: bytes) -> Iterator[Held]:
@@ -41,6 +45,9 @@ def _each(data: bytes) -> Iterator[Held]:
     while at < len(data):
         time, source, position, size = _HEAD.unpack_from(data, at)
         at += _HEAD.size
+        if size == _NOTHING:
+            yield Held(time, source, position, None)
+            continue
         yield Held(time, source, position, data[at : at + size])
         at += size
 
@@ -54,7 +61,8 @@ def by_group(records: Any, groups: Any, count: int) -> list[bytes]:
     columns = [records[name].to_numpy() for name in names]
     pieces: list[list[bytes]] = [[] for _ in range(count)]
     for group, time, source, position, value in zip(groups, *columns, strict=True):
-        pieces[group].append(_packed(int(time), int(source), int(position), bytes(value)))
+        held = None if value is None else bytes(value)
+        pieces[group].append(_packed(int(time), int(source), int(position), held))
     return [b"".join(piece) for piece in pieces]
 
 

@@ -12,13 +12,13 @@ from millrace.engines.spark.code import load_code
 from millrace.engines.spark.exact.aggregates import kinds, parsed
 from millrace.engines.spark.exact.closing import after
 from millrace.engines.spark.exact.function import PARTITIONS, FunctionTask
-from millrace.engines.spark.exact.marking import ABOUT, RESULT, Shape
+from millrace.engines.spark.exact.marking import ABOUT, MARK, RESULT, Shape
 from millrace.engines.spark.exact.operators import Closing, Counting, Marking
 from millrace.engines.spark.exact.partials import Layout
 from millrace.engines.spark.fate import DROPPED, LATE, USED
 from millrace.engines.spark.fit import check_fit
-from millrace.engines.spark.formats import Schema, ddl, encoded, quoted, text
-from millrace.engines.spark.kept_fields import fields_before, refuse
+from millrace.engines.spark.formats import Schema, ddl, encoded, key_text, quoted, text
+from millrace.engines.spark.kept_fields import check_same
 from millrace.engines.spark.map_job import map_task
 from millrace.engines.spark.sink import (
     CAUSE,
@@ -51,12 +51,12 @@ def window_rows(
     job = order.job
     window = job.window or Window()
     aggregates = parsed(job.name, job.aggregate or {})
-    types = _types(sources[0], aggregates.arguments)
+    found = [kinds(_types(s, aggregates.arguments), job.name, aggregates) for s in sources]
     holds = job.map is not None
-    layout = Layout(aggregates, kinds(types, job.name, aggregates), holds)
+    layout = Layout(aggregates, tuple(map(_wider, *found)), holds)
     shape = _shape(window, layout, sources)
     fields = _fields(window, layout)
-    _check_fits(order, fields)
+    check_same(order, fields, "keep the window and what is worked out of it")
     task = _function(order, sources, target, shape) if holds else None
     records = _records(sources, window, shape)
     if window.kind == "capacity":
@@ -65,7 +65,7 @@ def window_rows(
         )
     else:
         closed = _in_time(records, shape, task, updates=job.emit is Emit.UPDATES)
-    results = _results(closed, sources[0], window, layout)
+    results = _results(closed.where(f"kind != {MARK}"), sources[0], window, layout)
     if task is not None:
         keyed = [place for place, _, _, key, _ in task.map.outputs.values() if key]
         rows = _rows(results, _made_by_function(keyed), sources, target, window)
@@ -87,30 +87,19 @@ def _fields(window: Window, layout: Layout) -> dict[str, str]:
     return {**said, **{f"argument {at}": text for at, text in arguments}, **layout.columns()}
 
 
-def _check_fits(order: JobOrder, fields: Mapping[str, str]) -> None:
-    """Refuse windows that can't go on with what is open."""
-    before = fields_before(order.place)
-    if before is None:
-        return
-    names = [name for name in {**before, **fields} if before.get(name) != fields.get(name)]
-    found = [
-        f"{name} was {before.get(name, 'not there')} and is {fields.get(name, 'gone')} now"
-        for name in names
-    ]
-    refuse(order, found, "keep the window and what is worked out of it")
-
-
 def _function(
     order: JobOrder, sources: Sequence[Source], target: Target, shape: Shape
 ) -> FunctionTask:
     job, window = order.job, order.job.window or Window()
-    task = map_task(order, sources, target)
-    inverse = None
-    if window.inverse is not None:
-        code = load_code(window.inverse, order.code, job.name)
-        task, inverse = replace(task, modules={**task.modules, **code.lazy}), code.function
+    adds = load_code(str(job.map), order.code, job.name)
+    task = map_task(order, sources, target, adds)
     timed = window.kind != "capacity"
-    return FunctionTask(task, inverse, shape.slide, shape.length, timed)
+    made = FunctionTask(task, None, shape.slide, shape.length, timed)
+    if window.inverse is None:
+        return made
+    code = load_code(window.inverse, order.code, job.name)
+    task = replace(task, modules={**task.modules, **code.lazy})
+    return replace(made, map=task, inverse=code.function, version=f"{adds.version} {code.version}")
 
 
 def _in_time(
@@ -121,13 +110,10 @@ def _in_time(
         Marking(shape), ddl(shape.between()), "Append", "None"
     )
     clock = "ProcessingTime" if shape.ticks else "None"
-    return (
-        marked.observe("late", F.expr("sum(late) AS late"))
-        .groupBy("bucket")
-        .transformWithStateInPandas(
-            Closing(shape, updates=updates, function=task), ddl(after(shape)), "Append", clock
-        )
+    closed = marked.groupBy("bucket").transformWithStateInPandas(
+        Closing(shape, updates=updates, function=task), ddl(after(shape)), "Append", clock
     )
+    return closed.observe("late", F.expr("sum(late) AS late"))
 
 
 def _shape(window: Window, layout: Layout, sources: Sequence[Source]) -> Shape:
@@ -157,6 +143,11 @@ def _micros(length: object) -> int:
     return int(getattr(length, "nanoseconds", 0)) // 1000
 
 
+def _wider(*found: str) -> str:
+    """The type of an argument that several inputs have."""
+    return "double" if "double" in found else "long"
+
+
 def _types(source: Source, arguments: Sequence[str]) -> list[str]:
     typed = source.view().selectExpr(*(f"{said} AS a{at}" for at, said in enumerate(arguments)))
     return [kind for _, kind in typed.dtypes]
@@ -168,14 +159,13 @@ def _records(sources: Sequence[Source], window: Window, shape: Shape) -> DataFra
         window.kind, quoted(str(window.by))
     )
     micros = "0L" if window.kind == "capacity" else f"unix_micros(CAST({time} AS TIMESTAMP))"
-    key = "''"
-    if window.per:
-        key = f"to_json(struct({', '.join(quoted(name) for name in window.per)}))"
+    key = key_text(window.per) if window.per else "''"
     frames = []
     for place, source in enumerate(sources):
-        empty = f"CASE WHEN NOT {BAD} AND {time} IS NULL THEN {text(f'{window.by} is empty')} END"
+        cause = text(f"{window.by} is empty, or no time")
+        empty = f"CASE WHEN NOT {BAD} AND {micros} IS NULL THEN {cause} END"
         timed = source.base.selectExpr(
-            *map(quoted, source.schema), ORIGIN, f"{BAD} OR {time} IS NULL AS {BAD}",
+            *map(quoted, source.schema), ORIGIN, f"{BAD} OR {micros} IS NULL AS {BAD}",
             f"{empty} AS cause",
         )  # fmt: skip
         chosen = {
@@ -202,7 +192,7 @@ def _arguments(layout: Layout) -> dict[str, str]:
     found = {}
     for at, (said, kind) in enumerate(zip(layout.aggregates.arguments, layout.kinds, strict=True)):
         found[f"a{at}"] = f"coalesce(CAST({said} AS {kind}), CAST(0 AS {kind}))"
-        found[f"v{at}"] = f"({said}) IS NOT NULL"
+        found[f"v{at}"] = f"CAST({said} AS {kind}) IS NOT NULL"
     return found
 
 
@@ -221,7 +211,7 @@ def _about(place: int, shape: Shape) -> dict[str, str]:
 
 
 def _names(window: Window, layout: Layout) -> list[str]:
-    return [quoted(n) for n in (BEGIN, END, *window.per, *layout.results())]
+    return [quoted(n) for n in (BEGIN, END, *window.per, *layout.names().values())]
 
 
 def _results(closed: DataFrame, source: Source, window: Window, layout: Layout) -> DataFrame:
@@ -234,7 +224,9 @@ def _results(closed: DataFrame, source: Source, window: Window, layout: Layout) 
         closed = closed.selectExpr("*", f"from_json(key, {text(per)}) AS per")
         columns += [f"per.{quoted(name)} AS {quoted(name)}" for name in window.per]
     renamed = [f"{name} AS `__{name}`" for name in kept]
-    return closed.selectExpr(*renamed, *columns, *map(quoted, layout.results()))
+    names = layout.names()
+    results = [f"{name} AS {quoted(names.get(name, name))}" for name in layout.results()]
+    return closed.selectExpr(*renamed, *columns, *results)
 
 
 @dataclass(frozen=True, slots=True)

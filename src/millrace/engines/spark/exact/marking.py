@@ -73,20 +73,30 @@ class Partition:
         """Give what a batch of records comes to."""
         if not batch["position"].is_monotonic_increasing:
             batch = batch.sort_values("position", ignore_index=True)
+        if self._shape.wallclock:
+            batch = self._by_the_clock(batch)
         bad = batch["bad"].to_numpy(dtype=bool)
         if bad.any():
             yield self._letters(batch[bad], MALFORMED)
             batch = batch[~bad]
-        if not len(batch):
-            return
-        late, self.mark = marked(batch["time"].to_numpy(), self.mark, self._shape.lateness)
-        yield self._marks(int(late.sum()))
-        if late.any():
-            if self._shape.keep:
+        if self._shape.wallclock:
+            yield self._marks(0)  # also of records that are all malformed: it is so far
+        elif len(batch):
+            late, self.mark = marked(batch["time"].to_numpy(), self.mark, self._shape.lateness)
+            if late.any() and self._shape.keep:
                 yield self._letters(batch[late], LATE)
-            batch = batch[~late]
+            batch = batch[~late] if late.any() else batch
+            yield self._marks(int(late.sum()))
         if len(batch):
             yield from self._partials(batch)
+
+    def _by_the_clock(self, batch: Any) -> Any:
+        """The batch with times that only grow: a broker's clock does, that of writers may not."""
+        times = batch["time"].to_numpy()
+        first = times[0] if self.mark is None else self.mark
+        grown = np.maximum.accumulate(np.concatenate(([first], times)))[1:]
+        self.mark = int(grown[-1])
+        return batch.assign(time=grown)
 
     def _partials(self, batch: Any) -> Iterator[Any]:
         shape = self._shape
@@ -94,12 +104,18 @@ class Partition:
         if shape.gap is not None:
             yield self._rows(in_sessions(shape.layout, batch, times, shape.gap))
             return
-        for chosen, begin in starts(times, shape.length, shape.slide):
+        for overlap, chosen, begin in starts(times, shape.length, shape.slide):
             records = batch if len(chosen) == len(batch) else batch.iloc[chosen]
-            yield self._rows(of_records(shape.layout, records, begin, begin + shape.length))
+            table = of_records(shape.layout, records, begin, begin + shape.length)
+            yield self._rows(table, last=overlap == 0)
 
-    def _rows(self, table: Any) -> Any:
+    def _rows(self, table: Any, *, last: bool = True) -> Any:
+        """Partial aggregates; of records whose last window it is `late` has the number.
+
+        So many come too late for all of their windows if this one is closed already.
+        """
         table["kind"], table["source"] = PARTIAL, self._source
+        table["late"] = table["rows"] if last else 0
         table["bucket"] = bucket(table["key"], self._shape.buckets)
         return whole(table, self._shape.between())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pandas as pd
@@ -12,6 +12,7 @@ from millrace.engines.spark.exact.closing import Windows
 from millrace.engines.spark.exact.counting import Numbered
 from millrace.engines.spark.exact.function import FunctionTask
 from millrace.engines.spark.exact.marking import Partition, Shape
+from millrace.engines.spark.stored import StoredMap
 
 #: How often windows are looked at that close by the clock.
 TICK_MS = 200
@@ -57,13 +58,13 @@ class Closing(StatefulProcessor):
     def init(self, handle: Any) -> None:
         """Take the state."""
         self._handle = handle
-        self._open = _Kept(handle.getMapState("open", "begin long", "packet binary"), bytes)
-        self._marks = _Kept(handle.getMapState("marks", "source int", "mark long"), int)
-        self._seen = _Kept(handle.getMapState("seen", "source int", "at long"), int)
+        self._open = StoredMap(handle.getMapState("open", "begin long", "packet binary"), bytes)
+        self._marks = StoredMap(handle.getMapState("marks", "source int", "mark long"), int)
+        self._seen = StoredMap(handle.getMapState("seen", "source int", "at long"), int)
         self._had_rows: set[int] = set()
         self._finish = None
         if self._function is not None:
-            totals = _Kept(handle.getMapState("totals", "key string", "packet binary"), bytes, str)
+            totals = StoredMap(handle.getMapState("totals", "begin long", "packet binary"), bytes)
             self._finish = self._function.work(totals).results
 
     def handleInputRows(  # noqa: N802 - Spark's name
@@ -116,8 +117,8 @@ class Counting(StatefulProcessor):
     def init(self, handle: Any) -> None:
         """Take the state."""
         self._finish = None if self._function is None else self._function.work().results
-        self._counts = _Kept(handle.getMapState("counts", "shard long", "packet binary"), bytes)
-        self._open = _Kept(handle.getMapState("open", "shard long", "packet binary"), bytes)
+        self._counts = StoredMap(handle.getMapState("counts", "shard long", "packet binary"), bytes)
+        self._open = StoredMap(handle.getMapState("open", "shard long", "packet binary"), bytes)
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
@@ -135,30 +136,3 @@ class Counting(StatefulProcessor):
 
 def _now(timers: Any) -> int:
     return int(timers.getCurrentProcessingTimeInMs())
-
-
-class _Kept(MutableMapping[Any, Any]):
-    """Spark's map of a group, with one field in key and value, as a mapping."""
-
-    def __init__(self, state: Any, kind: type, key: type = int) -> None:
-        self._state = state
-        self._kind = kind
-        self._key = key
-
-    def __getitem__(self, key: Any) -> Any:
-        found = self._state.getValue((key,))
-        if found is None:
-            raise KeyError(key)
-        return self._kind(found[0])
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        self._state.updateValue((key,), (value,))
-
-    def __delitem__(self, key: Any) -> None:
-        self._state.removeKey((key,))
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter([self._key(key[0]) for key in self._state.keys()])  # noqa: SIM118 - no mapping
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)

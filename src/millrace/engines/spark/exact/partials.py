@@ -52,11 +52,14 @@ class Layout:
         if self.holds:
             return {"value": "binary", "result_key": "string", "out": "int"}
         found = {}
-        for column in self.aggregates.columns:
+        for at, column in enumerate(self.aggregates.columns):
             kind = "long" if column.argument is None else self.kinds[column.argument]
-            kind = {"count": "long", "mean": "double"}.get(column.function, kind)
-            found[column.name] = kind
+            found[f"r{at}"] = {"count": "long", "mean": "double"}.get(column.function, kind)
         return found
+
+    def names(self) -> dict[str, str]:
+        """Return what the job calls each of these columns, where it names them."""
+        return {f"r{at}": column.name for at, column in enumerate(self.aggregates.columns)}
 
 
 def of_records(layout: Layout, records: Any, begin: Any, end: Any) -> Any:
@@ -173,10 +176,10 @@ def regrouped(layout: Layout, whole: Any, groups: Any, index: Any) -> Any:
 
 
 def finished(layout: Layout, table: Any) -> Any:
-    """Return the results of windows: begin, end, key and the columns that the job names."""
+    """Return the results of windows: begin, end, key and a column for each aggregate."""
     found = {name: table[name].to_numpy() for name in KEYS}
-    for column in layout.aggregates.columns:
-        found[column.name] = _result(layout, table, column.function, column.argument)
+    for at, column in enumerate(layout.aggregates.columns):
+        found[f"r{at}"] = _result(layout, table, column.function, column.argument)
     return pd.DataFrame(found)
 
 

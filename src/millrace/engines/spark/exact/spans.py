@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 
-def starts(times: Any, length: int, slide: int) -> Iterator[tuple[Any, Any]]:
-    """Give (which records, the start of a window that each is in), once for each overlap.
+def starts(times: Any, length: int, slide: int) -> Iterator[tuple[int, Any, Any]]:
+    """Give (overlap, which records, the start of a window that each is in), the last window first.
 
     Windows begin at multiples of `slide`, counted from the epoch, and hold `length`.
     """
@@ -18,7 +18,7 @@ def starts(times: Any, length: int, slide: int) -> Iterator[tuple[Any, Any]]:
         begin = last - overlap * slide
         inside = np.flatnonzero(begin + length > times)
         if len(inside):
-            yield inside, begin[inside]
+            yield overlap, inside, begin[inside]
 
 
 def sessions(groups: Any, times: Any, until: Any) -> Any:

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import DataFrame
 
 from millrace.engines.spark.code import load_code
-from millrace.engines.spark.formats import ddl, quoted
+from millrace.engines.spark.formats import ddl, key_text, quoted
 from millrace.engines.spark.kept_fields import fields_before, refuse
 from millrace.engines.spark.keyed.bucket import Program
-from millrace.engines.spark.keyed.kept import Fields, fields_of, misfits
+from millrace.engines.spark.keyed.kept import CODE, TIMERS, Fields, fields_of, misfits
 from millrace.engines.spark.keyed.operators import Keeping, Timing
-from millrace.engines.spark.keyed.turns import RECORD, TURN
+from millrace.engines.spark.keyed.turns import PARTITIONS, RECORD, TURN
 from millrace.engines.spark.keyed.work import COLUMNS, KeyedTask
 from millrace.engines.spark.map_job import map_task, origins
 from millrace.engines.spark.sink import Target, addressed
@@ -20,8 +20,6 @@ from millrace.engines.spark.source import BAD, ORIGIN, Source
 from millrace.model.work import KeyedState
 from millrace.ports import JobOrder
 
-#: Room for the partitions of an input in the number of a source.
-_PARTITIONS = 100_000
 #: Each is one call for a batch; more share the work among more tasks.
 BUCKETS = 8
 
@@ -34,13 +32,13 @@ def keyed_rows(
     state = job.state or KeyedState("")
     code = load_code(state.code, order.code, job.name)
     fields = fields_of(code.function)
-    check_fits(order, fields)
     expires = None if state.expires is None else state.expires.nanoseconds // 1000
-    task = KeyedTask(
-        map_task(order, sources, target, code), Program(code.function, fields, expires)
-    )
+    program = Program(code.function, fields, expires)
+    timed = program.timed or expires is not None
+    check_fits(order, fields, timed=timed)
+    task = KeyedTask(map_task(order, sources, target, code), program)
     turns = _turns(sources, state)
-    if expires is not None or hasattr(code.function, "on_timer"):
+    if timed:
         turns = turns.groupBy("source").transformWithStateInPandas(
             Timing(BUCKETS), ddl(TURN), "Append", "None"
         )
@@ -49,12 +47,18 @@ def keyed_rows(
     )
     keyed = [place for place, _, _, key, _ in task.map.outputs.values() if key]
     rows = addressed(origins(kept, sources, keyed), target, caused=True)
-    return rows, {} if fields is None else fields.types
+    return rows, _noted(fields, timed=timed)
+
+
+def _noted(fields: Fields | None, *, timed: bool) -> dict[str, str]:
+    """What is written down of the state, to be held against later versions of the code."""
+    about = {CODE: "function" if fields is None else "class", TIMERS: "yes" if timed else "no"}
+    return {**about, **({} if fields is None else fields.types)}
 
 
 def _turns(sources: Sequence[Source], state: KeyedState) -> DataFrame:
     """The records of all inputs, each with the key of its state and the bucket of that."""
-    key = f"to_json(struct({', '.join(quoted(name) for name in state.key)}))"
+    key = key_text(state.key)
     frames = []
     for place, source in enumerate(sources):
         time = (
@@ -66,7 +70,7 @@ def _turns(sources: Sequence[Source], state: KeyedState) -> DataFrame:
         columns = {
             "kind": f"{RECORD}",
             "bucket": f"CAST(if({BAD}, 0, pmod(crc32(CAST({key} AS BINARY)), {BUCKETS})) AS INT)",
-            "source": f"CAST({place * _PARTITIONS} + {ORIGIN}.partition AS INT)",
+            "source": f"CAST({place * PARTITIONS} + {ORIGIN}.partition AS INT)",
             "position": f"{ORIGIN}.position",
             "state_key": f"if({BAD}, NULL, {key})",
             "time": f"coalesce({time}, 0L)",
@@ -85,13 +89,16 @@ def _turns(sources: Sequence[Source], state: KeyedState) -> DataFrame:
     return first
 
 
-def check_fits(order: JobOrder, fields: Fields | None) -> None:
+def check_fits(order: JobOrder, fields: Fields | None, *, timed: bool) -> None:
     """Refuse code that can't go on with the state that is there."""
     before = fields_before(order.place)
     if before is None:
         return
-    if (before == {}) != (fields is None):
-        found = ["a function keeps a dict and a class keeps its fields"]
-    else:
-        found = [] if fields is None else misfits(before, fields)
+    found = [] if fields is None else misfits(before, fields)
+    now = _noted(fields, timed=timed)
+    if before.get(CODE) != now[CODE]:
+        found = [f"a {before.get(CODE)} kept it, and the code is a {now[CODE]} now"]
+    if before.get(TIMERS) != now[TIMERS]:
+        was = "no timers" if timed else "timers (on_timer or expires)"
+        found.append(f"it was kept with {was}, and that has changed")
     refuse(order, found, "give new fields a default and keep the types of others")

@@ -1,22 +1,28 @@
 """What is kept of a key, as bytes that later versions of the code can read.
 
 A class's state is its annotated fields: a version that adds one with a default, or drops one, goes
-on with what is there. Values are what JSON knows, and times and bytes beside.
+on with what is there. A value is read as it was written: what JSON does not know has a mark.
 """
 
 from __future__ import annotations
 
 import base64
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import orjson
 
-#: How values that JSON does not know are written: a mapping with one such key.
-_TIME, _BYTES = "$time", "$bytes"
+from millrace.errors import OperationFailed
+
+#: What the state belongs to, among its fields: no field of a class is called so.
+CODE, TIMERS = "$code", "$timers"
+_MICROSECOND = timedelta(microseconds=1)
+_LEAST, _MOST = -(2**63), 2**63
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +37,40 @@ class Fields:
 
 
 def fields_of(code: Callable[..., Any]) -> Fields | None:
-    """Return the fields of a class; None for a function."""
+    """Return the fields of a class; None for a function. Raises where it can't hold state."""
     if not inspect.isclass(code):
         return None
     types: dict[str, str] = {}
-    defaults: set[str] = set()
     for base in reversed(code.__mro__[:-1]):
         for name, kind in inspect.get_annotations(base).items():
-            types[name] = kind if isinstance(kind, str) else _named(kind)
-            if hasattr(code, name):
-                defaults.add(name)
-    return Fields(types, frozenset(defaults))
+            said = kind if isinstance(kind, str) else _named(kind)
+            if "ClassVar" not in said:
+                types[name] = said
+    made = _made(code)
+    shared = [n for n in types if n not in made and isinstance(getattr(code, n, None), _SHARED)]
+    if shared:
+        raise OperationFailed(
+            "shared-state",
+            f"{code.__name__}.{shared[0]} is one object for all keys",
+            f"make it in __init__: self.{shared[0]} = ...",
+        )
+    return Fields(types, frozenset(name for name in types if name in made or hasattr(code, name)))
+
+
+_SHARED = (list, dict, set)
+
+
+def _made(code: type) -> Mapping[str, Any]:
+    """The fields of a fresh object."""
+    try:
+        found: Mapping[str, Any] = vars(code())
+        return found
+    except Exception as error:
+        raise OperationFailed(
+            "no-state-class",
+            f"{code.__name__}() failed: {type(error).__name__}: {error}",
+            "an object of it is made for each new key, without arguments; it has no __slots__",
+        ) from error
 
 
 def _named(kind: Any) -> str:
@@ -70,53 +99,101 @@ class Kept:
     #: Where its last record came from, and how late it was there then.
     source: int
     last: int
-    #: Under which slot it stands among those that have something to do.
+    #: Under which slot of that source it stands among those that have something to do.
     slot: int | None = None
 
 
 def written(kept: Kept) -> bytes:
     """Return what is kept of a key as bytes."""
-    state = kept.state
     document = {
-        "state": state if isinstance(state, dict) else vars(state),
+        "state": plain(values_of(kept.state)),
         "timers": kept.timers,
         "source": kept.source,
         "last": kept.last,
         "slot": kept.slot,
     }
-    return dumped(document)
+    return orjson.dumps(document)
 
 
-def dumped(value: Any) -> bytes:
-    """Return a value that is kept as bytes; raises for one that can't be."""
-    try:
-        return orjson.dumps(value, default=_plain, option=_OPTIONS)
-    except orjson.JSONEncodeError as error:  # ours is its cause, in better words
-        raise error.__cause__ or error from None
+def values_of(state: Any) -> dict[Any, Any]:
+    """Return the fields of an object, or the dict of a function."""
+    return state if isinstance(state, dict) else vars(state)
 
 
-_OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATETIME
+def check_kept(state: Any, fields: Fields | None) -> None:
+    """Raise for state that could not be read as it was written."""
+    values = values_of(state)
+    if fields is not None and fields.types and not values.keys() <= fields.types.keys():
+        name = next(name for name in values if name not in fields.types)
+        message = f"{name} is no declared field: write `{name}: TYPE` in {type(state).__name__}"
+        raise TypeError(message)
+    if any(type(value) not in _SIMPLE for value in values.values()):
+        plain(values)
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return {_TIME: value.isoformat()}
-    if isinstance(value, bytes):
-        return {_BYTES: base64.b64encode(value).decode()}
-    if isinstance(value, set | frozenset):
-        return sorted(value)
-    message = f"{type(value).__name__} can't be kept; keep numbers, texts, times, lists and dicts"
-    raise TypeError(message)
+_SIMPLE = frozenset({str, bool, datetime, type(None)})
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON knows it; raises for one that can't be kept."""
+    kind = type(value)
+    if kind is str or kind is bool or value is None:
+        return value
+    if kind is int and _LEAST <= value < _MOST:
+        return value
+    if kind is float and math.isfinite(value):
+        return value
+    if kind is list:
+        return [plain(item) for item in value]
+    if kind is dict and all(type(name) is str and name[:1] != "$" for name in value):
+        return {name: plain(item) for name, item in value.items()}
+    mark = _MARKS.get(kind)
+    if mark is None:
+        message = f"{kind.__name__} can't be kept: keep numbers, texts, times, lists, sets, dicts"
+        raise TypeError(message)
+    return {mark: _WRITTEN[mark](value)}
+
+
+def _ordered(values: Any) -> list[Any]:
+    return sorted((plain(item) for item in values), key=repr)
+
+
+#: How values are written that JSON does not know: a mapping of one mark.
+_MARKS: Mapping[type, str] = {
+    int: "$int",
+    float: "$float",
+    datetime: "$time",
+    date: "$date",
+    timedelta: "$span",
+    Decimal: "$decimal",
+    bytes: "$bytes",
+    tuple: "$tuple",
+    set: "$set",
+    frozenset: "$frozenset",
+    dict: "$dict",
+}
+_WRITTEN: Mapping[str, Callable[[Any], Any]] = {
+    "$int": str,
+    "$float": repr,
+    "$time": datetime.isoformat,
+    "$date": date.isoformat,
+    "$span": lambda value: str(value // _MICROSECOND),
+    "$decimal": str,
+    "$bytes": lambda value: base64.b64encode(value).decode(),
+    "$tuple": lambda value: [plain(item) for item in value],
+    "$set": _ordered,
+    "$frozenset": _ordered,
+    "$dict": lambda value: [[plain(name), plain(item)] for name, item in value.items()],
+}
 
 
 def read(data: bytes, code: Callable[..., Any], fields: Fields | None) -> Kept:
     """Return what is kept of a key; its state is an object of the class as it is now."""
     document = orjson.loads(data)
-    known = {name: restored(value) for name, value in document["state"].items()}
+    known = restored(document["state"])
     state: Any = known
     if fields is not None:
-        kind: Any = code
-        state = object.__new__(kind)
+        state = code()
         for name, value in known.items():
             if name in fields.types or not fields.types:
                 setattr(state, name, value)
@@ -124,14 +201,28 @@ def read(data: bytes, code: Callable[..., Any], fields: Fields | None) -> Kept:
 
 
 def restored(value: Any) -> Any:
-    """Return a value that was kept as it was: see `written`."""
+    """Return a value that was kept as it was: see `plain`."""
     if isinstance(value, list):
         return [restored(item) for item in value]
     if not isinstance(value, dict):
         return value
     if len(value) == 1:
-        if (text := value.get(_TIME)) is not None:
-            return datetime.fromisoformat(text)
-        if (text := value.get(_BYTES)) is not None:
-            return base64.b64decode(text)
+        ((name, held),) = value.items()
+        if name in _READ:
+            return _READ[name](held)
     return {name: restored(item) for name, item in value.items()}
+
+
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "$int": int,
+    "$float": float,
+    "$time": datetime.fromisoformat,
+    "$date": date.fromisoformat,
+    "$span": lambda held: int(held) * _MICROSECOND,
+    "$decimal": Decimal,
+    "$bytes": base64.b64decode,
+    "$tuple": lambda held: tuple(restored(item) for item in held),
+    "$set": lambda held: {restored(item) for item in held},
+    "$frozenset": lambda held: frozenset(restored(item) for item in held),
+    "$dict": lambda held: {restored(name): restored(item) for name, item in held},
+}

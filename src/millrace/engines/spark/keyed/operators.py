@@ -12,6 +12,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from millrace.engines.spark.keyed.bucket import Stores
 from millrace.engines.spark.keyed.turns import timed
 from millrace.engines.spark.keyed.work import KeyedTask
+from millrace.engines.spark.stored import StoredMap
 
 
 class Timing(StatefulProcessor):
@@ -51,8 +52,9 @@ class Keeping(StatefulProcessor):
 
     def init(self, handle: Any) -> None:
         """Take the state."""
-        self._keys = _Keys(handle.getMapState("keys", "key string", "kept binary"))
+        self._keys = StoredMap(handle.getMapState("keys", "key string", "kept binary"), bytes, str)
         self._due = _Due(handle.getMapState("due", "source int, slot long", "keys binary"))
+        self._least = StoredMap(handle.getMapState("least", "source int", "slot long"), int)
         self._work = self._task.work()
 
     def handleInputRows(  # noqa: N802 - Spark's name
@@ -63,33 +65,10 @@ class Keeping(StatefulProcessor):
     ) -> Iterator[Any]:
         """Give what a batch of the bucket's records comes to."""
         batch = pd.concat(list(rows), ignore_index=True)
-        yield self._work.done(batch, Stores(self._keys, self._due))
+        yield self._work.done(batch, Stores(self._keys, self._due, self._least))
 
     def close(self) -> None:
         """Nothing to close."""
-
-
-class _Keys(MutableMapping[str, bytes]):
-    def __init__(self, state: Any) -> None:
-        self._state = state
-
-    def __getitem__(self, key: str) -> bytes:
-        found = self._state.getValue((key,))
-        if found is None:
-            raise KeyError(key)
-        return bytes(found[0])
-
-    def __setitem__(self, key: str, value: bytes) -> None:
-        self._state.updateValue((key,), (value,))
-
-    def __delitem__(self, key: str) -> None:
-        self._state.removeKey((key,))
-
-    def __iter__(self) -> Iterator[str]:
-        return (str(key[0]) for key in self._state.keys())  # noqa: SIM118 - no mapping
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
 
 
 class _Due(MutableMapping[tuple[int, int], list[str]]):

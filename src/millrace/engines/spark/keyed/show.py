@@ -42,7 +42,7 @@ def kept(
         rows = rows.where(F.col("key").isin(*_texts(columns, key)))
     for row in rows.orderBy("key").toLocalIterator():
         document = orjson.loads(bytes(row["kept"]))
-        state = {name: restored(value) for name, value in document["state"].items()}
+        state = restored(document["state"])
         timers = tuple(_moment(at) for at in sorted(document["timers"]))
         yield Shown(orjson.loads(row["key"]), state, timers, _moment(document["last"]))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -13,7 +13,7 @@ import pandas as pd
 
 from millrace.engines.spark.fate import MALFORMED, USED
 from millrace.engines.spark.keyed.bucket import Bucket, Program, Stores, Turn
-from millrace.engines.spark.keyed.turns import MARK
+from millrace.engines.spark.keyed.turns import MARK, PARTITIONS
 from millrace.engines.spark.map_worker import MapTask, Work
 
 #: What comes out, as Spark's SQL declares it; the same as of `map` jobs.
@@ -58,7 +58,7 @@ class KeyedWork:
         kinds = batch["kind"].to_numpy()
         told = batch[kinds == MARK]
         marks = dict(zip(told["source"].tolist(), told["time"].tolist(), strict=True))
-        bucket = Bucket(self._program, stores, cache(_key_of))
+        bucket = Bucket(self._program, stores, cache(_key_of), self._work.made)
         rows = list(self._records(batch[kinds != MARK], bucket))
         for key, mark in bucket.overdue(marks):
             rows += self._timers(bucket, key, mark)
@@ -80,17 +80,23 @@ class KeyedWork:
                 continue
             yield from self._timers(bucket, key, before)
             turn = Turn(key, source, time, before, record)
-            made = self._work.given(partial(bucket.take, turn))
+            made = self._work.tried(partial(bucket.take, turn))
             for index, (out, data, result_key, fate, cause) in enumerate(made):
                 payload = None if fate == USED else value
                 yield (out, data, result_key, fate, cause, index, *about[:4], payload, times)
 
     def _timers(self, bucket: Bucket, key: str, mark: int) -> Iterator[Row]:
-        """The results of a key's timers; they come from no record."""
-        for call in bucket.timers(key, mark):
-            for out, data, result_key, fate, cause in self._work.given(call):
+        """The results of a key's timers; they come from no record.
+
+        One that failed has a letter with the key: an input's, though of no position.
+        """
+        for source, call in bucket.timers(key, mark):
+            for out, data, result_key, fate, cause in self._work.tried(call):
                 if fate == USED:
                     yield (out, data, result_key, fate, cause, *(None,) * 7)
+                else:
+                    about = (source // PARTITIONS, None, None, None, key.encode(), None)
+                    yield (out, None, None, fate, f"timer: {cause}", None, *about)
 
 
 def _key_of(text: str) -> Mapping[str, Any]:
@@ -106,6 +112,3 @@ def _frame(rows: list[Row]) -> Any:
             for name, values in zip(COLUMNS, columns, strict=True)
         }
     )
-
-
-Call = Callable[[], Any]
