@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import pytest
@@ -102,6 +103,30 @@ def test_a_stop_waits_for_all_that_is_there_and_says_what_is_left(lab: Lab) -> N
             with pytest.raises(OperationFailed, match=f"{job} was not drained") as caught:
                 case.engine.stop(job, {"raw": {0: 802}})
             assert caught.value.code == "not-drained"
+
+
+SUMS = """
+streams: {raw: {schema: {n: int}}, sums: {schema: {sum: long}}}
+jobs:
+  sums:
+    from: raw
+    to: sums
+    mode: real-time
+    emit: updates
+    sql: SELECT sum(n) AS sum FROM raw
+"""
+
+
+def test_state_goes_on_in_real_time_after_a_drain(lab: Lab) -> None:
+    with lab.case(SUMS) as case:
+        for number, sent in enumerate(([1, 2], [4], [8]), 1):
+            case.send("raw", (Record(f'{{"n": {n}}}'.encode()) for n in sent))
+            case.start("sums")
+            assert case.engine.status()["sums"].mode is Mode.REAL_TIME
+            wait_until(lambda n=number: case.count("sums") >= n, case.engine.status)  # type: ignore[misc]
+            case.engine.stop("sums", {"raw": {0: case.count("raw")}})
+            found = [json.loads(r.value or b"")["sum"] for r in case.read("sums")]
+            assert max(found) == [3, 7, 15][number - 1]
 
 
 def begin(case: Case, share: float) -> None:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
 Positions = dict[str, dict[int, int]]
-#: A setting by which commits are written; real-time queries insist on commits of this value.
-STATE_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
-REAL_TIME_FORMAT = "2"
+#: How a commit begins that a real-time query can go on with.
+_REAL_TIME_COMMIT = "v2"
 #: Beside a checkpoint: the positions that another one had committed.
 _START = "start.json"
 
@@ -53,7 +53,7 @@ def fits_real_time(checkpoint: Path) -> bool:
     if batch < 0:
         return True
     first = (checkpoint / "commits" / str(batch)).read_text("utf-8").partition("\n")[0]
-    return first == f"v{REAL_TIME_FORMAT}"
+    return first == _REAL_TIME_COMMIT
 
 
 def write_start(place: Path, before: Committed) -> None:
@@ -91,6 +91,9 @@ def tidy(checkpoint: Path) -> None:
     for folder in ("offsets", "commits"):
         for begun in (checkpoint / folder).glob(".*.tmp*"):
             begun.unlink(missing_ok=True)
+    if not _batches(checkpoint / "commits"):
+        # State of a first batch that was never committed: Spark refuses to start beside it.
+        shutil.rmtree(checkpoint / "state", ignore_errors=True)
 
 
 def _batches(folder: Path) -> list[int]:

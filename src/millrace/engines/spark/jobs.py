@@ -13,7 +13,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from millrace.engines.spark import lease
-from millrace.engines.spark.checkpoint import REAL_TIME_FORMAT, STATE_FORMAT
 from millrace.engines.spark.compile import Compiled, compiled
 from millrace.engines.spark.drains import TOO_SLOW, Ends, drained, not_drained, run_out, settle
 from millrace.engines.spark.errors import run_failure
@@ -24,7 +23,7 @@ from millrace.engines.spark.once import once_of
 from millrace.engines.spark.order import same_order
 from millrace.engines.spark.outside.bridge import bridged, outside
 from millrace.engines.spark.query import DRAIN_SECONDS, Query, one_broker, start_query, wait_for
-from millrace.engines.spark.session import DriverSettings, job_session
+from millrace.engines.spark.session import DriverSettings, job_session, like_real_time
 from millrace.engines.spark.source import READER
 from millrace.errors import OperationFailed
 from millrace.model.job import Job, Mode
@@ -202,9 +201,8 @@ class Jobs:
         name = order.job.name
         try:
             session = job_session(self._session, order.job, READER)
-            if query.mode is Mode.REAL_TIME and not query.compiled.operators.stateful:
-                # Else it could not go on in real time where this is the first batch of all.
-                session.conf.set(STATE_FORMAT, REAL_TIME_FORMAT)
+            if query.mode is Mode.REAL_TIME:
+                like_real_time(session)
             again = compiled(session, order, {}, batches=True)
             last = start_query(session, again, Mode.DRAIN, once_of(again, self._transactions))
             # One ledger for both: news of the first may still come, and must not undo the other's.

@@ -64,6 +64,8 @@ _KEPT_STATE = {
     "fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
     "fs.file.impl.disable.cache": "true",
 }
+#: How real-time queries write commits, and insist that they are.
+_REAL_TIME = {"spark.sql.streaming.stateStore.checkpointFormatVersion": "2"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +166,12 @@ def _checked(options: Mapping[str, str]) -> dict[str, str]:
                 else f"known: {', '.join(sorted(DRIVER_SETTINGS))}",
             )
     return dict(options)
+
+
+def like_real_time(session: SparkSession) -> None:
+    """Let a session write checkpoints as real-time queries do, so that one can go on with them."""
+    for name, kept in {**_KEPT_STATE, **_REAL_TIME}.items():
+        session.conf.set(name, kept)
 
 
 def job_session(session: SparkSession, job: Job, allowed: frozenset[str]) -> SparkSession:
