@@ -33,9 +33,10 @@ def _windows(seconds: int) -> Callable[[int], int]:
     return lambda count: -(-count * SPACING // (seconds * 1000)) * KEYS
 
 
-def _windowed(seconds: int, *more: str, by_hand: str = "") -> Kind:
+def _windowed(seconds: int, *more: str, by_hand: str = "", letters: bool = True) -> Kind:
     said = ", ".join((f"of: {seconds} s", "by: at", "per: road", *more))
-    return Kind((f"window: {{{said}}}", _COUNT), _TIMED, _windows(seconds), by_hand)
+    lines = (f"window: {{{said}}}", _COUNT)
+    return Kind(lines, _TIMED, _windows(seconds), by_hand, letters=letters)
 
 
 KINDS = {
@@ -44,7 +45,8 @@ KINDS = {
     "once": Kind((_SQL, "promise: no-duplicates")),
     "farm": Kind((_MAP, "replicas: 2", "order: none")),
     "preserve": Kind((_MAP, "replicas: 2", "order: preserve")),
-    "windows": _windowed(10, by_hand="windows"),
+    "windows": _windowed(10, by_hand="windows", letters=False),
+    "windows with dead letters": _windowed(10),
     "exact": _windowed(10, "late: count"),
     "exact 100 s": _windowed(100, "late: count"),
     "exact 1000 s": _windowed(1000, "late: count"),

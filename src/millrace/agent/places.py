@@ -16,7 +16,6 @@ from millrace.model.job import Mode
 from millrace.model.pipeline import Pipeline
 from millrace.model.status import Facts, JobFacts
 from millrace.model.step import Kind, Plan, Step
-from millrace.plan.fuse import as_queries
 from millrace.ports import Log
 
 
@@ -47,10 +46,19 @@ class Places:
         """Return where each query is looked at before it is known where it will run.
 
         What leaves a query may begin at positions that are not written yet: not where it will run.
+        One that can't go on in its folder is not held against the state that is there.
         """
         known, before = self.applied.places, self.applied.pipeline.jobs
-        queries = as_queries(self.wanted).jobs
-        return {name: self.new(name, known.get(name, int(name not in before))) for name in queries}
+        change = self._change()
+        found = {}
+        for name, job in change.after.pipeline.jobs.items():
+            number = known.get(name, int(name not in before))
+            goes_on = name not in known or change.keeps(job, None)
+            found[name] = self.new(name, number if goes_on else number + 1)
+        return found
+
+    def _change(self) -> Continuing:
+        return Continuing.of(self.applied.pipeline, self.wanted, self.reached)
 
     def reached(self, job: str) -> Committed:
         """Return how far a job was in the folder that it had."""
@@ -76,10 +84,7 @@ class Places:
         In a new one it finds where to begin. Jobs inside a query keep the number of the folder
         that they had, for when they leave it.
         """
-        change, steps = (
-            Continuing.of(self.applied.pipeline, self.wanted, self.reached),
-            _steps(plan),
-        )
+        change, steps = self._change(), _steps(plan)
         known = self.applied.places
         numbers = {name: number for name, number in known.items() if name in self.wanted.jobs}
         for name, job in change.after.pipeline.jobs.items():

@@ -17,7 +17,7 @@ from tests.engines.spark.lab import Case, Lab, json_record, objects, wait_until
 
 SEED = int(os.environ.get("SEED", "1"))
 #: The first that hypothesis draws is always the smallest.
-PIPELINES = int(os.environ.get("PIPELINES", "4"))
+PIPELINES = int(os.environ.get("PIPELINES", "3"))
 pytestmark = [pytest.mark.xdist_group("spark-state"), pytest.mark.timeout(150 * PIPELINES)]
 
 

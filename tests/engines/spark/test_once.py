@@ -28,7 +28,7 @@ jobs:
     emit: updates
     sql: "SELECT id % 5 AS five, count(*) AS n, sum(id) AS total FROM raw GROUP BY id % 5"
 """
-COUNT = 3_000
+COUNT = 1_800
 
 
 def records() -> list[Record]:

@@ -67,12 +67,15 @@ class Windows:
         late += int(batch["late"].to_numpy()[kinds == MARK].sum())
         if late:
             yield whole(pd.DataFrame({"kind": [MARK], "late": [late]}), after(self._shape))
-        changed = self._added(partials) if len(partials) else None
-        if self._updates and changed is not None:
-            yield self._results(changed)
         mark = self._marked(batch[kinds == MARK])
-        if mark is not None:
-            yield from self._closed(mark)
+        if self._updates:
+            if len(partials):
+                yield self._results(self._added(partials))
+            self._over(mark)
+            return
+        table = self._taken(partials, mark)
+        if table is not None and len(table):
+            yield self._results(table)
 
     def _still_open(self, partials: Any) -> tuple[Any, int]:
         """What belongs to windows that are not closed, and how many records come too late.
@@ -89,9 +92,29 @@ class Windows:
 
     def tick(self) -> Iterator[Any]:
         """Give the windows that close as time goes by."""
-        mark = self._marked(pd.DataFrame({"source": [], "mark": []}))
-        if mark is not None:
-            yield from self._closed(mark)
+        table = self._over(self._marked(pd.DataFrame({"source": [], "mark": []})))
+        if table is not None and not self._updates:
+            yield self._results(table)
+
+    def _taken(self, partials: Any, mark: int | None) -> Any:
+        """Add to open windows; return those that are over, if there are any.
+
+        What is over at once is never written down; all of it is put together in one go.
+        """
+        if self._shape.gap is not None:
+            if len(partials):
+                self._joined(partials)
+            return self._over(mark)
+        before = self._over(mark)
+        if mark is None or not len(partials):
+            if len(partials):
+                self._added(partials)
+            return before
+        over = partials["end"].to_numpy() <= mark
+        if not over.all():
+            self._added(partials[~over])
+        tables = [partials[over], *([] if before is None else [before])]
+        return merged(self._shape.layout, tables) if over.any() else before
 
     def _marked(self, rows: Any) -> int | None:
         """Take the news of the sources; return how far all of them are, if all are known."""
@@ -159,27 +182,29 @@ class Windows:
         fresh = every["fresh"].groupby(numbers).any().to_numpy()
         return joined[fresh]
 
-    def _closed(self, mark: int) -> Iterator[Any]:
-        """Give the windows that end before all sources are, and forget them."""
+    def _over(self, mark: int | None) -> Any:
+        """Take out the windows that end before all sources are, if there are any."""
+        if mark is None:
+            return None
         if self._shape.ticks:
             mark = max(mark, self._seen.get(_CLOSED, mark))
             self._seen[_CLOSED] = mark
         if self._shape.gap is not None:
-            known = self._open.get(_SESSIONS)
-            if known is None:
-                return
-            table = restored(known)
-            over = table["end"].to_numpy() <= mark
-            if over.any():
-                self._open[_SESSIONS] = stored(table[~over])
-                if not self._updates:
-                    yield self._results(table[over])
-            return
-        for begin in sorted(self._open):
-            if begin + self._shape.length <= mark:
-                table = restored(self._open.pop(begin))
-                if not self._updates:
-                    yield self._results(table)
+            return self._sessions_over(mark)
+        begins = [begin for begin in self._open if begin + self._shape.length <= mark]
+        tables = [restored(self._open.pop(begin)) for begin in sorted(begins)]
+        return pd.concat(tables, ignore_index=True) if tables else None
+
+    def _sessions_over(self, mark: int) -> Any:
+        known = self._open.get(_SESSIONS)
+        if known is None:
+            return None
+        table = restored(known)
+        over = table["end"].to_numpy() <= mark
+        if not over.any():
+            return None
+        self._open[_SESSIONS] = stored(table[~over])
+        return table[over]
 
     def _results(self, table: Any) -> Any:
         return whole(results_of(self._shape.layout, table, self._finish), after(self._shape))

@@ -66,10 +66,19 @@ class FunctionWork:
     def results(self, table: Any) -> Any:
         """Return the rows of windows that closed: results, and letters where the code gave up.
 
-        With an inverse these are windows with one beginning, and none that began earlier follows.
+        With an inverse none may follow in a later call that began earlier.
         """
+        if self.task.inverse is None:
+            return _frame(self._rows(table, None))
         rows: list[dict[str, Any]] = []
-        totals = Totals(self.task, self.totals, table) if self.task.inverse is not None else None
+        for begin, part in table.groupby("begin"):  # in their order: each is made of the one before
+            totals = Totals(self.task, self.totals, int(begin))
+            rows += self._rows(part, totals)
+            totals.keep()
+        return _frame(rows)
+
+    def _rows(self, table: Any, totals: Totals | None) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = []
         for begin, end, key, held in zip(
             table["begin"].tolist(), table["end"].tolist(), table["key"], table["held"], strict=True
         ):
@@ -81,9 +90,7 @@ class FunctionWork:
                 call = partial(self._reduced, totals, key or "", records, span)
             window = {"begin": begin, "end": end, "key": key}
             rows += (self._row(window, made, records[-1]) for made in self.work.given(call))
-        if totals is not None:
-            totals.keep()
-        return _frame(rows)
+        return rows
 
     def _over_all(self, records: list[Held], span: Span) -> Callable[[], Any]:
         read = [self._read(record) for record in records]

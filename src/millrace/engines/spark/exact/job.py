@@ -20,6 +20,7 @@ from millrace.engines.spark.fit import check_fit
 from millrace.engines.spark.formats import Schema, ddl, encoded, key_text, quoted, text
 from millrace.engines.spark.kept_fields import check_same
 from millrace.engines.spark.map_job import map_task
+from millrace.engines.spark.seats import SEAT, bucket_seat, source_seat
 from millrace.engines.spark.sink import (
     CAUSE,
     FATE,
@@ -60,7 +61,7 @@ def window_rows(
     task = _function(order, sources, target, shape) if holds else None
     records = _records(sources, window, shape)
     if window.kind == "capacity":
-        closed = records.groupBy("source").transformWithStateInPandas(
+        closed = records.groupBy(SEAT).transformWithStateInPandas(
             Counting(shape, task), ddl(after(shape)), "Append", "None"
         )
     else:
@@ -106,11 +107,12 @@ def _in_time(
     records: DataFrame, shape: Shape, task: FunctionTask | None, *, updates: bool
 ) -> DataFrame:
     """The windows of records by their time, and those by the clock."""
-    marked = records.groupBy("source").transformWithStateInPandas(
+    marked = records.groupBy(SEAT).transformWithStateInPandas(
         Marking(shape), ddl(shape.between()), "Append", "None"
     )
     clock = "ProcessingTime" if shape.ticks else "None"
-    closed = marked.groupBy("bucket").transformWithStateInPandas(
+    dealt = marked.selectExpr("*", bucket_seat(shape.buckets))
+    closed = dealt.groupBy(SEAT).transformWithStateInPandas(
         Closing(shape, updates=updates, function=task), ddl(after(shape)), "Append", clock
     )
     return closed.observe("late", F.expr("sum(late) AS late"))
@@ -161,6 +163,7 @@ def _records(sources: Sequence[Source], window: Window, shape: Shape) -> DataFra
     micros = "0L" if window.kind == "capacity" else f"unix_micros(CAST({time} AS TIMESTAMP))"
     key = key_text(window.per) if window.per else "''"
     frames = []
+    counts = [source.stream.partitions for source in sources]
     for place, source in enumerate(sources):
         cause = text(f"{window.by} is empty, or no time")
         empty = f"CASE WHEN NOT {BAD} AND {micros} IS NULL THEN {cause} END"
@@ -169,6 +172,7 @@ def _records(sources: Sequence[Source], window: Window, shape: Shape) -> DataFra
             f"{empty} AS cause",
         )  # fmt: skip
         chosen = {
+            SEAT: source_seat(place, f"{ORIGIN}.partition", counts),
             "source": f"CAST({place * PARTITIONS} + {ORIGIN}.partition AS INT)",
             "bad": BAD,
             "time": f"coalesce({micros}, 0L)",

@@ -30,14 +30,16 @@ class Marking(StatefulProcessor):
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
-        key: Any,
+        key: Any,  # noqa: ARG002
         rows: Iterable[Any],
         timerValues: Any,  # noqa: ARG002, N803
     ) -> Iterator[Any]:
         """Give what a batch comes to."""
         known = self._mark.get()
-        partition = Partition(self._shape, int(key[0]), None if known is None else int(known[0]))
-        yield from partition.rows(pd.concat(list(rows), ignore_index=True))
+        batch = pd.concat(list(rows), ignore_index=True)
+        source = int(batch["source"].iloc[0])
+        partition = Partition(self._shape, source, None if known is None else int(known[0]))
+        yield from partition.rows(batch)
         if partition.mark is not None:
             self._mark.update((partition.mark,))
 

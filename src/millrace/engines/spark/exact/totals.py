@@ -40,17 +40,17 @@ class Sliding(Protocol):
 
 @dataclass(slots=True)
 class Totals:
-    """The totals of windows that begin together; `table` are these windows."""
+    """The totals of windows that begin together."""
 
     task: Sliding
     kept: MutableMapping[int, bytes]
-    table: Any
+    begin: int
     _known: dict[str, tuple[bytes, int, bytes]] = field(init=False)
     _made: dict[str, tuple[bytes, int, bytes]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         """Find what is known of the windows before."""
-        data = self.kept.get(self._begin - self.task.slide)
+        data = self.kept.get(self.begin - self.task.slide)
         self._known = {}
         if data is not None:
             rows = restored(data).itertuples(index=False, name=None)
@@ -59,10 +59,6 @@ class Totals:
                 for key, version, total, count, leaving in rows
                 if version == self.task.version
             }
-
-    @property
-    def _begin(self) -> int:
-        return int(self.table["begin"].iloc[0])
 
     def before(self, key: str, records: list[Held]) -> tuple[Any, list[Held], list[Held]]:
         """Return the total of the window before, what leaves it and what enters this one.
@@ -73,7 +69,7 @@ class Totals:
         if key not in self._known:
             return None, [], records
         data, count, left = self._known[key]
-        ended = self._begin - self.task.slide + self.task.length
+        ended = self.begin - self.task.slide + self.task.length
         leaving, entering = unpacked(left), [r for r in records if r.time >= ended]
         if count - len(leaving) + len(entering) != len(records):
             return None, [], records
@@ -81,15 +77,15 @@ class Totals:
 
     def add(self, key: str, total: Any, records: list[Held]) -> None:
         """Note the total of a window of these records."""
-        after = self._begin + self.task.slide
+        after = self.begin + self.task.slide
         leaving = packed(record for record in records if record.time < after)
         self._made[key] = (orjson.dumps(plain(total)), len(records), leaving)
 
     def keep(self) -> None:
         """Keep what was noted, and forget what is older."""
-        for begin in [begin for begin in self.kept if begin < self._begin]:
+        for begin in [begin for begin in self.kept if begin < self.begin]:
             del self.kept[begin]
         rows = [(key, self.task.version, *made) for key, made in self._made.items()]
         names = ["key", "version", "total", "count", "leaving"]
         if rows:
-            self.kept[self._begin] = stored(pd.DataFrame(rows, columns=names))
+            self.kept[self.begin] = stored(pd.DataFrame(rows, columns=names))

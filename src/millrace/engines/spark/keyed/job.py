@@ -15,6 +15,7 @@ from millrace.engines.spark.keyed.operators import Keeping, Timing
 from millrace.engines.spark.keyed.turns import PARTITIONS, RECORD, TURN
 from millrace.engines.spark.keyed.work import COLUMNS, KeyedTask
 from millrace.engines.spark.map_job import map_task, origins
+from millrace.engines.spark.seats import SEAT, bucket_seat, source_seat
 from millrace.engines.spark.sink import Target, addressed
 from millrace.engines.spark.source import BAD, ORIGIN, Source
 from millrace.model.work import KeyedState
@@ -39,10 +40,11 @@ def keyed_rows(
     task = KeyedTask(map_task(order, sources, target, code), program)
     turns = _turns(sources, state)
     if timed:
-        turns = turns.groupBy("source").transformWithStateInPandas(
+        turns = turns.groupBy(SEAT).transformWithStateInPandas(
             Timing(BUCKETS), ddl(TURN), "Append", "None"
         )
-    kept = turns.groupBy("bucket").transformWithStateInPandas(
+    dealt = turns.selectExpr(*TURN, bucket_seat(BUCKETS))
+    kept = dealt.groupBy(SEAT).transformWithStateInPandas(
         Keeping(task), ddl(COLUMNS), "Append", "None"
     )
     keyed = [place for place, _, _, key, _ in task.map.outputs.values() if key]
@@ -60,6 +62,7 @@ def _turns(sources: Sequence[Source], state: KeyedState) -> DataFrame:
     """The records of all inputs, each with the key of its state and the bucket of that."""
     key = key_text(state.key)
     frames = []
+    counts = [source.stream.partitions for source in sources]
     for place, source in enumerate(sources):
         time = (
             f"unix_micros(CAST({quoted(state.by)} AS TIMESTAMP))"
@@ -68,6 +71,7 @@ def _turns(sources: Sequence[Source], state: KeyedState) -> DataFrame:
         )
         missing = f"({time}) IS NULL" if state.by else "false"
         columns = {
+            SEAT: source_seat(place, f"{ORIGIN}.partition", counts),
             "kind": f"{RECORD}",
             "bucket": f"CAST(if({BAD}, 0, pmod(crc32(CAST({key} AS BINARY)), {BUCKETS})) AS INT)",
             "source": f"CAST({place * PARTITIONS} + {ORIGIN}.partition AS INT)",

@@ -27,7 +27,7 @@ class Timing(StatefulProcessor):
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
-        key: Any,
+        key: Any,  # noqa: ARG002
         rows: Iterable[Any],
         timerValues: Any,  # noqa: ARG002, N803
     ) -> Iterator[Any]:
@@ -35,7 +35,7 @@ class Timing(StatefulProcessor):
         known = self._mark.get()
         before = None if known is None else int(known[0])
         batch = pd.concat(list(rows), ignore_index=True)
-        frames, mark = timed(batch, int(key[0]), before, self._buckets)
+        frames, mark = timed(batch, int(batch["source"].iloc[0]), before, self._buckets)
         yield from frames
         if mark is not None and mark != before:
             self._mark.update((mark,))

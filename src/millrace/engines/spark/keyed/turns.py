@@ -43,7 +43,7 @@ def timed(
     good = ~batch["bad"].to_numpy(dtype=bool)
     times = batch["time"].to_numpy()
     if not good.any():
-        return iter((batch,)), mark
+        return iter((batch[list(TURN)],)), mark
     first = times[good][0] if mark is None else mark
     seen = np.where(good, times, first)  # a malformed record has no time
     before = np.maximum.accumulate(np.concatenate(([first], seen[:-1])))
@@ -51,4 +51,4 @@ def timed(
     marks = pd.DataFrame({"bucket": np.arange(buckets), "time": after})
     marks = marks.assign(kind=MARK, source=source, position=0, before=0, bad=False)
     marks = marks.assign(input=0, partition=0, state_key=None, key=None, value=None, times=None)
-    return iter((batch.assign(before=before), marks[list(TURN)])), after
+    return iter((batch.assign(before=before)[list(TURN)], marks[list(TURN)])), after
