@@ -116,7 +116,8 @@ def _defaults(settings: DriverSettings) -> dict[str, str]:
     found = {
         "spark.app.name": f"millrace-{settings.place.name}",
         "spark.driver.memory": "1500m",
-        "spark.driver.extraJavaOptions": " ".join(settings.java_options),
+        # Plans of many jobs are deep, and Java reads and writes them by recursion.
+        "spark.driver.extraJavaOptions": " ".join(("-Xss8m", *settings.java_options)),
         "spark.jars": ",".join(
             str(jar) for folder in settings.jars for jar in folder.glob("*.jar")
         ),

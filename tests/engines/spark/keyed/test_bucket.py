@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from millrace.engines.spark.keyed.bucket import Bucket, Now, Program, Stores, Turn, moment
 from millrace.engines.spark.keyed.kept import Kept, fields_of, misfits, read, written
+from millrace.engines.spark.keyed.pages import Pages
 
 SECOND = 1_000_000
 
@@ -55,14 +56,15 @@ class World:
     """A bucket whose state is in plain mappings."""
 
     program: Program
-    keys: dict[str, bytes] = field(default_factory=dict)
+    pages: dict[int, bytes] = field(default_factory=dict)
     due: dict[tuple[int, int], list[str]] = field(default_factory=dict)
     least: dict[int, int] = field(default_factory=dict)
     marks: dict[int, int] = field(default_factory=dict)
 
     def batch(self, parts: dict[int, list[tuple[int, str, int]]]) -> dict[str, list[Any]]:
         """Let records (time, key, n) of each source pass; return what each key gave."""
-        bucket = Bucket(self.program, Stores(self.keys, self.due, self.least), orjson.loads)
+        pages = Pages(self.pages)
+        bucket = Bucket(self.program, Stores(pages, self.due, self.least), orjson.loads)
         out: dict[str, list[Any]] = defaultdict(list)
         for source, records in parts.items():
             for time, name, number in records:
@@ -77,6 +79,7 @@ class World:
         for key, mark in bucket.overdue(self.marks):
             out[orjson.loads(key)["car"]] += [call() for _, call in bucket.timers(key, mark)]
         bucket.keep()
+        pages.flush()
         return out
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from millrace.engines.spark.keyed.bucket import moment
 from millrace.engines.spark.keyed.kept import Kept, check_kept, fields_of, read, written
+from millrace.engines.spark.keyed.pages import Pages
 from millrace.errors import OperationFailed
 
 HASHABLE = (
@@ -42,10 +43,20 @@ VALUES = st.recursive(
 )
 
 
+def again(state: Any) -> Any:
+    """Return state as it comes back from a page."""
+    kept: dict[int, bytes] = {}
+    for key in ("a", "b"):
+        pages = Pages(kept)
+        pages[key] = written(Kept(state, [], 0, 0))
+        pages.flush()
+    return read(Pages(kept)["a"], dict, None).state
+
+
 @given(state=st.dictionaries(st.text(max_size=3), VALUES, max_size=4))
 def test_values_come_back_as_they_were(state: dict[str, Any]) -> None:
     check_kept(state, None)
-    found = read(written(Kept(state, [], 0, 0)), dict, None).state
+    found = again(state)
     assert (found, repr(found)) == (state, repr(state)) or _same(found, state)
 
 
@@ -62,7 +73,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def test_no_number_and_infinity_are_kept() -> None:
-    found = read(written(Kept({"x": math.nan, "y": -math.inf}, [], 0, 0)), dict, None).state
+    found = again({"x": math.nan, "y": -math.inf})
     assert math.isnan(found["x"])
     assert found["y"] == -math.inf
 
@@ -119,3 +130,17 @@ def test_classes_that_can_hold_no_state_of_a_key_are_refused() -> None:
         with pytest.raises(OperationFailed) as told:
             fields_of(kind)
         assert told.value.code == code
+
+
+def test_pages_forget_what_is_taken_away() -> None:
+    kept: dict[int, bytes] = {}
+    pages = Pages(kept)
+    for number in range(100):
+        pages[f"k{number}"] = {"n": number}
+    pages.flush()
+    assert len(Pages(kept)) == 100
+    pages = Pages(kept)
+    for key in list(pages):
+        del pages[key]
+    pages.flush()
+    assert kept == {}

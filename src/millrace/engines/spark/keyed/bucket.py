@@ -78,7 +78,7 @@ class Stores:
     `due` is by source and slot; `least` is the first slot of a source that may hold a key.
     """
 
-    keys: MutableMapping[str, bytes]
+    keys: MutableMapping[str, dict[str, Any]]
     due: MutableMapping[tuple[int, int], list[str]]
     least: MutableMapping[int, int]
 

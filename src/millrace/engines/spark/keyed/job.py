@@ -12,6 +12,7 @@ from millrace.engines.spark.kept_fields import fields_before, refuse
 from millrace.engines.spark.keyed.bucket import Program
 from millrace.engines.spark.keyed.kept import CODE, TIMERS, Fields, fields_of, misfits
 from millrace.engines.spark.keyed.operators import Keeping, Timing
+from millrace.engines.spark.keyed.pages import BUCKETS
 from millrace.engines.spark.keyed.turns import PARTITIONS, RECORD, TURN
 from millrace.engines.spark.keyed.work import COLUMNS, KeyedTask
 from millrace.engines.spark.map_job import map_task, origins
@@ -20,9 +21,6 @@ from millrace.engines.spark.sink import Target, addressed
 from millrace.engines.spark.source import BAD, ORIGIN, Source
 from millrace.model.work import KeyedState
 from millrace.ports import JobOrder
-
-#: Each is one call for a batch; more share the work among more tasks.
-BUCKETS = 8
 
 
 def keyed_rows(

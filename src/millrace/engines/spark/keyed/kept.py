@@ -1,4 +1,4 @@
-"""What is kept of a key, as bytes that later versions of the code can read.
+"""What is kept of a key, as JSON that later versions of the code can read.
 
 A class's state is its annotated fields: a version that adds one with a default, or drops one, goes
 on with what is there. A value is read as it was written: what JSON does not know has a mark.
@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
-
-import orjson
 
 from millrace.errors import OperationFailed
 
@@ -103,16 +101,15 @@ class Kept:
     slot: int | None = None
 
 
-def written(kept: Kept) -> bytes:
-    """Return what is kept of a key as bytes."""
-    document = {
+def written(kept: Kept) -> dict[str, Any]:
+    """Return what is kept of a key as JSON knows it."""
+    return {
         "state": plain(values_of(kept.state)),
-        "timers": kept.timers,
+        "timers": list(kept.timers),
         "source": kept.source,
         "last": kept.last,
         "slot": kept.slot,
     }
-    return orjson.dumps(document)
 
 
 def values_of(state: Any) -> dict[Any, Any]:
@@ -187,9 +184,8 @@ _WRITTEN: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def read(data: bytes, code: Callable[..., Any], fields: Fields | None) -> Kept:
+def read(document: Mapping[str, Any], code: Callable[..., Any], fields: Fields | None) -> Kept:
     """Return what is kept of a key; its state is an object of the class as it is now."""
-    document = orjson.loads(data)
     known = restored(document["state"])
     state: Any = known
     if fields is not None:
@@ -197,7 +193,8 @@ def read(data: bytes, code: Callable[..., Any], fields: Fields | None) -> Kept:
         for name, value in known.items():
             if name in fields.types or not fields.types:
                 setattr(state, name, value)
-    return Kept(state, document["timers"], document["source"], document["last"], document["slot"])
+    source, last, slot = document["source"], document["last"], document["slot"]
+    return Kept(state, list(document["timers"]), source, last, slot)
 
 
 def restored(value: Any) -> Any:

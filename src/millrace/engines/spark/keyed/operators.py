@@ -10,6 +10,7 @@ import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from millrace.engines.spark.keyed.bucket import Stores
+from millrace.engines.spark.keyed.pages import Pages
 from millrace.engines.spark.keyed.turns import timed
 from millrace.engines.spark.keyed.work import KeyedTask
 from millrace.engines.spark.stored import StoredMap
@@ -52,7 +53,7 @@ class Keeping(StatefulProcessor):
 
     def init(self, handle: Any) -> None:
         """Take the state."""
-        self._keys = StoredMap(handle.getMapState("keys", "key string", "kept binary"), bytes, str)
+        self._pages = StoredMap(handle.getMapState("pages", "page int", "kept binary"), bytes)
         self._due = _Due(handle.getMapState("due", "source int, slot long", "keys binary"))
         self._least = StoredMap(handle.getMapState("least", "source int", "slot long"), int)
         self._work = self._task.work()
@@ -65,7 +66,10 @@ class Keeping(StatefulProcessor):
     ) -> Iterator[Any]:
         """Give what a batch of the bucket's records comes to."""
         batch = pd.concat(list(rows), ignore_index=True)
-        yield self._work.done(batch, Stores(self._keys, self._due, self._least))
+        pages = Pages(self._pages)
+        rows = self._work.done(batch, Stores(pages, self._due, self._least))
+        pages.flush()
+        yield rows
 
     def close(self) -> None:
         """Nothing to close."""

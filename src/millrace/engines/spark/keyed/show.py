@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from millrace.engines.spark.checkpoint import committed
 from millrace.engines.spark.keyed.kept import restored
+from millrace.engines.spark.keyed.pages import page_of
 from millrace.errors import OperationFailed
 
 
@@ -37,27 +38,32 @@ def kept(
     """
     if committed(checkpoint).batch < 0:
         return
-    rows = _stored(session, checkpoint)
-    if key is not None:
-        rows = rows.where(F.col("key").isin(*_texts(columns, key)))
+    texts = None if key is None else _texts(columns, key)
+    rows = _stored(session, checkpoint, texts)
     for row in rows.orderBy("key").toLocalIterator():
-        document = orjson.loads(bytes(row["kept"]))
+        document = orjson.loads(row["kept"])
         state = restored(document["state"])
         timers = tuple(_moment(at) for at in sorted(document["timers"]))
         yield Shown(orjson.loads(row["key"]), state, timers, _moment(document["last"]))
 
 
-def _stored(session: SparkSession, checkpoint: Path) -> DataFrame:
-    """The keys and what is kept of each, as bytes."""
+def _stored(session: SparkSession, checkpoint: Path, keys: Sequence[str] | None) -> DataFrame:
+    """The keys, all or some, and what is kept of each, as a text of JSON."""
     operators = session.read.format("state-metadata").load(str(checkpoint)).collect()
     for row in operators:
-        if '"keys"' in str(row["operatorProperties"]):
+        if '"pages"' in str(row["operatorProperties"]):
             stored = session.read.format("statestore").options(
-                operatorId=str(row["operatorId"]), stateVarName="keys"
+                operatorId=str(row["operatorId"]), stateVarName="pages"
             )
-            return stored.load(str(checkpoint)).select(
-                F.col("user_map_key.key").alias("key"), F.col("user_map_value.kept").alias("kept")
+            pages = stored.load(str(checkpoint)).selectExpr(
+                "user_map_key.page AS page", "CAST(user_map_value.kept AS STRING) AS kept"
             )
+            if keys is not None:
+                pages = pages.where(F.col("page").isin(*map(page_of, keys)))
+            every = pages.selectExpr(
+                "explode(from_json(kept, 'map<string,string>')) AS (key, kept)"
+            )
+            return every if keys is None else every.where(F.col("key").isin(*keys))
     raise OperationFailed("no-state", f"{checkpoint} holds no state per key", "name a state job")
 
 
