@@ -64,6 +64,8 @@ _KEPT_STATE = {
     "fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
     "fs.file.impl.disable.cache": "true",
 }
+#: Plans of many jobs are deep, and Java reads and writes them by recursion.
+_DEEP = "-Xss8m"
 #: How real-time queries write commits, and insist that they are.
 _REAL_TIME = {"spark.sql.streaming.stateStore.checkpointFormatVersion": "2"}
 
@@ -116,8 +118,7 @@ def _defaults(settings: DriverSettings) -> dict[str, str]:
     found = {
         "spark.app.name": f"millrace-{settings.place.name}",
         "spark.driver.memory": "1500m",
-        # Plans of many jobs are deep, and Java reads and writes them by recursion.
-        "spark.driver.extraJavaOptions": " ".join(("-Xss8m", *settings.java_options)),
+        "spark.driver.extraJavaOptions": " ".join((_DEEP, *settings.java_options)),
         "spark.jars": ",".join(
             str(jar) for folder in settings.jars for jar in folder.glob("*.jar")
         ),
