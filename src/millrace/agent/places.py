@@ -18,6 +18,9 @@ from millrace.model.status import Facts, JobFacts
 from millrace.model.step import Kind, Plan, Step
 from millrace.ports import Log
 
+#: The number of a folder that no job has: folders are numbered from 1 on.
+_NOWHERE = 0
+
 
 @dataclass(frozen=True, slots=True)
 class Places:
@@ -54,7 +57,7 @@ class Places:
         for name, job in change.after.pipeline.jobs.items():
             number = known.get(name, int(name not in before))
             goes_on = name not in known or change.keeps(job, None)
-            found[name] = self.new(name, number if goes_on else number + 1)
+            found[name] = self.new(name, number if goes_on else _NOWHERE)
         return found
 
     def _change(self) -> Continuing:

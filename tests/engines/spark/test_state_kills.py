@@ -14,7 +14,7 @@ from tests.engines.spark.lab import Case, Lab, json_record, objects
 
 pytestmark = [pytest.mark.xdist_group("spark-state"), pytest.mark.timeout(900)]
 SEED, KILLS = int(os.environ.get("SEED", "1")), int(os.environ.get("KILLS", "1"))
-COUNT = 900
+COUNT = 1_300
 TEXT = """
 defaults:
   streams: {partitions: 2, promise: PROMISE}
