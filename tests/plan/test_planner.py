@@ -11,6 +11,7 @@ from millrace.model.status import JobFacts, Observed
 from millrace.model.step import Action, Kind, Plan, Step
 from millrace.plan import plan
 from millrace.plan.diff import differences
+from millrace.plan.draft import GOES_ON
 from millrace.spec import load, load_text
 from tests.conftest import FIXTURES
 from tests.plan.test_plan_properties import try_out
@@ -186,7 +187,8 @@ def test_facts_lower_the_cost_of_a_job_without_state() -> None:
     assert step(found, "change job j").impact is Impact.REPLACE
     assert found.notes == ("mode of j: real-time (no aggregate)",)
     facts = {"j": JobFacts(mode=Mode.MICRO_BATCH, stateful=True)}
-    assert plan(changed, Observed(of(BASE)), facts).notes[-1] == "mode of j: micro-batch"
+    notes = plan(changed, Observed(of(BASE)), facts).notes
+    assert notes == (f"j: {GOES_ON}", "mode of j: micro-batch")
 
 
 def test_a_job_with_state_loses_it_when_it_is_replaced() -> None:

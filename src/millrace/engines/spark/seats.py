@@ -15,6 +15,8 @@ _ROUND = 64
 _SEED = 42
 #: For partitions that came after the query was made.
 _BEYOND = 1_000_000_000
+#: Room for the partitions of an input in the number of a source.
+PARTITIONS = 100_000
 #: The column that groups are dealt out by.
 SEAT = "seat"
 _MASK = 0xFFFFFFFF

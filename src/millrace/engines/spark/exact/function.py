@@ -17,9 +17,7 @@ from millrace.engines.spark.exact.marking import LETTER, RESULT
 from millrace.engines.spark.exact.totals import Totals
 from millrace.engines.spark.fate import USED
 from millrace.engines.spark.map_worker import Made, MapTask, Work
-
-#: Room for the partitions of an input in the number of a source.
-PARTITIONS = 100_000
+from millrace.engines.spark.seats import PARTITIONS
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from millrace.engines.spark.code import load_code
 from millrace.engines.spark.exact.aggregates import kinds, parsed
 from millrace.engines.spark.exact.closing import after
-from millrace.engines.spark.exact.function import PARTITIONS, FunctionTask
+from millrace.engines.spark.exact.function import FunctionTask
 from millrace.engines.spark.exact.marking import ABOUT, MARK, RESULT, Shape
 from millrace.engines.spark.exact.operators import Closing, Counting, Marking
 from millrace.engines.spark.exact.partials import Layout
@@ -20,7 +20,7 @@ from millrace.engines.spark.fit import check_fit
 from millrace.engines.spark.formats import Schema, ddl, encoded, key_text, quoted, text
 from millrace.engines.spark.kept_fields import check_same
 from millrace.engines.spark.map_job import map_task
-from millrace.engines.spark.seats import SEAT, bucket_seat, source_seat
+from millrace.engines.spark.seats import PARTITIONS, SEAT, bucket_seat, source_seat
 from millrace.engines.spark.sink import (
     CAUSE,
     FATE,

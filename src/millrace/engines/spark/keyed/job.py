@@ -13,10 +13,10 @@ from millrace.engines.spark.keyed.bucket import Program
 from millrace.engines.spark.keyed.kept import CODE, TIMERS, Fields, fields_of, misfits
 from millrace.engines.spark.keyed.operators import Keeping, Timing
 from millrace.engines.spark.keyed.pages import BUCKETS
-from millrace.engines.spark.keyed.turns import PARTITIONS, RECORD, TURN
+from millrace.engines.spark.keyed.turns import RECORD, TURN
 from millrace.engines.spark.keyed.work import COLUMNS, KeyedTask
 from millrace.engines.spark.map_job import map_task, origins
-from millrace.engines.spark.seats import SEAT, bucket_seat, source_seat
+from millrace.engines.spark.seats import PARTITIONS, SEAT, bucket_seat, source_seat
 from millrace.engines.spark.sink import Target, addressed
 from millrace.engines.spark.source import BAD, ORIGIN, Source
 from millrace.model.work import KeyedState

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-#: Room for the partitions of an input in the number of a source.
-PARTITIONS = 100_000
 #: What a row between the operators is.
 RECORD, MARK = 0, 1
 #: The columns that a record has on its way, as Spark's SQL declares them.

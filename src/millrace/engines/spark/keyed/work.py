@@ -13,8 +13,9 @@ import pandas as pd
 
 from millrace.engines.spark.fate import MALFORMED, USED
 from millrace.engines.spark.keyed.bucket import Bucket, Program, Stores, Turn
-from millrace.engines.spark.keyed.turns import MARK, PARTITIONS
+from millrace.engines.spark.keyed.turns import MARK
 from millrace.engines.spark.map_worker import MapTask, Work
+from millrace.engines.spark.seats import PARTITIONS
 
 #: What comes out, as Spark's SQL declares it; the same as of `map` jobs.
 COLUMNS = {
