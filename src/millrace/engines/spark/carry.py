@@ -10,22 +10,24 @@ joins, DISTINCT, subqueries) loses the origin: the names of the operators say wh
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame
 
-from millrace.engines.spark.java import CATALYST, CLASSIC, java_class
+from millrace.engines.spark.java import CATALYST, java_class
+from millrace.engines.spark.plans import (
+    analyzed,
+    children,
+    expression,
+    items,
+    logical,
+    name_of,
+    seq_of,
+)
 from millrace.engines.spark.source import BAD, ORIGIN, Source
 
-#: What `Source.view` puts on top of an input.
-_VIEWS = (
-    ("Project", "Filter", "CollectMetrics"),
-    ("Project", "CollectMetrics"),
-    ("Project", "Filter"),
-    ("Project",),
-)
 #: Operators that only rename what is below them.
 _NAMES_ONLY = frozenset({"SubqueryAlias", "View"})
 _KEEPS_STATE = frozenset(
@@ -64,15 +66,15 @@ def operators(frames: Sequence[DataFrame]) -> Operators:
     """Return the operators above the inputs; those that parse an input are not the user's."""
     names: list[str] = []
     state: list[str] = []
-    tops = [_analyzed(frame) for frame in frames]
+    tops = [analyzed(frame) for frame in frames]
     pending = list(tops)
     while pending:
         node = pending.pop()
-        name = _name(node)
+        name = name_of(node)
         if name == "View":
             continue
         names.append(name)
-        below = _children(node)
+        below = children(node)
         if name in _KEEPS_STATE and all(n.isStreaming() for n in below):
             state.append(_state_of(node, name))
         pending.extend(below)
@@ -83,21 +85,21 @@ def operators(frames: Sequence[DataFrame]) -> Operators:
 def _state_of(node: Any, name: str) -> str:
     """What an operator's state is made of: its keys, and what it adds up or compares."""
     if name == "Aggregate":
-        keys = [_plain(key) for key in _items(node.groupingExpressions())]
-        sums = [s for item in _items(node.aggregateExpressions()) for s in _sums(item)]
+        keys = [_plain(key) for key in items(node.groupingExpressions())]
+        sums = [s for item in items(node.aggregateExpressions()) for s in _sums(item)]
         return f"{', '.join(sums)} by {', '.join(keys) or 'nothing'}"
     if name == "Join":
         return f"{node.joinType()} join on {_plain(node.condition())}"
     if name in ("Deduplicate", "DeduplicateWithinWatermark"):
-        return f"{name} of {', '.join(map(_plain, _items(node.keys())))}"
+        return f"{name} of {', '.join(map(_plain, items(node.keys())))}"
     return name
 
 
 def _sums(expression: Any) -> list[str]:
     """The sums in an expression; what is made of them when a batch ends is no state."""
-    if _name(expression) == "AggregateExpression":
+    if name_of(expression) == "AggregateExpression":
         return [_plain(expression)]
-    return [found for child in _children(expression) for found in _sums(child)]
+    return [found for child in children(expression) for found in _sums(child)]
 
 
 def _plain(expression: Any) -> str:
@@ -106,7 +108,7 @@ def _plain(expression: Any) -> str:
 
 
 def _calls_python(frame: DataFrame) -> bool:
-    return bool(_analyzed(frame).containsPattern(_python()))
+    return bool(analyzed(frame).containsPattern(_python()))
 
 
 def _python() -> Any:
@@ -116,8 +118,8 @@ def _python() -> Any:
 def _uses_python(frame: DataFrame, sources: Sequence[Source]) -> bool:
     """Whether a job's own code calls Python; that of jobs before it in a query does not count."""
     udf = _python()
-    bases = [_analyzed(source.base) for source in sources]
-    pending = [_analyzed(frame)]
+    bases = [analyzed(source.base) for source in sources]
+    pending = [analyzed(frame)]
     while pending:
         node = pending.pop()
         if not node.containsPattern(udf):
@@ -127,43 +129,38 @@ def _uses_python(frame: DataFrame, sources: Sequence[Source]) -> bool:
         own = node.expressions()
         if any(own.apply(index).containsPattern(udf) for index in range(own.size())):
             return True
-        pending.extend(_children(node))
+        pending.extend(children(node))
     return False
 
 
-def carried(frame: DataFrame, sources: list[Source]) -> DataFrame | None:
-    """Return the query with origin and malformed flag as two more columns, or None.
+def carried(frame: DataFrame, sources: list[Source]) -> Any:
+    """Return the query's plan with origin and malformed flag as two more columns, or None.
 
     Malformed rows pass through the whole chain with empty columns. Spark's own functions take
     that; a user's function would fail, and with it the job.
     """
-    session = frame.sparkSession
     chain = _Chain(sources)
     if any(source.marked for source in sources) and _uses_python(frame, sources):
         return None
     try:
-        plan = chain.rebuilt(_analyzed(frame))
+        return chain.rebuilt(analyzed(frame))
     except _Lost:
         return None
-    rows = java_class(f"{CLASSIC}.Dataset").ofRows(session._jsparkSession, plan)
-    return DataFrame(rows, session)
 
 
 class _Chain:
     """Builds a plan again from its top down to the inputs."""
 
     def __init__(self, sources: list[Source]) -> None:
-        self._bases = [_analyzed(source.base) for source in sources]
+        self._bases = [analyzed(source.base) for source in sources]
         self._used: set[int] = set()
 
     def rebuilt(self, node: Any) -> Any:
         """Return the node over a rebuilt child; raises _Lost for what is no chain."""
-        name = _name(node)
+        name = name_of(node)
         if name == "Union":
-            children = [self.rebuilt(child) for child in _children(node)]
-            return _logical("Union")(
-                java_class("PythonUtils").toSeq(children), node.byName(), node.allowMissingCol()
-            )
+            below = [self.rebuilt(child) for child in children(node)]
+            return logical("Union")(seq_of(below), node.byName(), node.allowMissingCol())
         if (base := self._base_below(node, name)) is not None:
             return base
         if name in _NAMES_ONLY:
@@ -171,13 +168,11 @@ class _Chain:
         if name == "Project":
             below = self.rebuilt(node.child())
             origin, bad = _attributes(below)
-            return _logical("Project")(node.projectList().appended(origin).appended(bad), below)
+            return logical("Project")(node.projectList().appended(origin).appended(bad), below)
         if name == "Filter":
             below = self.rebuilt(node.child())
-            passes = java_class(f"{CATALYST}.expressions.Or")(
-                _attributes(below)[1], node.condition()
-            )
-            return _logical("Filter")(passes, below)
+            passes = expression("Or")(_attributes(below)[1], node.condition())
+            return logical("Filter")(passes, below)
         raise _Lost
 
     def _base_below(self, node: Any, name: str) -> Any:
@@ -185,9 +180,10 @@ class _Chain:
         if name not in ("View", "Project"):
             return None
         top = node.child() if name == "View" else node
-        candidates = [_below(top, *chain) for chain in _VIEWS]
-        for index, base in enumerate(self._bases):
-            if any(found is not None and found.fastEquals(base) for found in candidates):
+        for found in _below_view(top):
+            for index, base in enumerate(self._bases):
+                if not found.fastEquals(base):
+                    continue
                 if index in self._used:  # Spark's real-time mode refuses a source twice
                     raise _Lost
                 self._used.add(index)
@@ -195,17 +191,14 @@ class _Chain:
         return None
 
 
-def _logical(name: str) -> Any:
-    return java_class(f"{CATALYST}.plans.logical.{name}")
-
-
-def _below(node: Any, *names: str) -> Any:
-    """What is below a chain of operators of these names; None where they are others."""
-    for name in names:
-        if _name(node) != name:
-            return None
-        node = node.child()
-    return node
+def _below_view(top: Any) -> Iterator[Any]:
+    """What may be the input below what `Source.view` puts on it: columns, a test, counts."""
+    for name in ("Project", "Filter", "CollectMetrics"):
+        if name_of(top) == name:
+            top = top.child()
+            yield top
+        elif name == "Project":
+            return
 
 
 def _attributes(node: Any) -> tuple[Any, Any]:
@@ -218,19 +211,3 @@ def _attributes(node: Any) -> tuple[Any, Any]:
     if (origin.name(), bad.name()) != (ORIGIN, BAD):
         raise _Lost
     return origin, bad
-
-
-def _analyzed(frame: DataFrame) -> Any:
-    return frame._jdf.queryExecution().analyzed()
-
-
-def _name(node: Any) -> str:
-    return str(node.nodeName())
-
-
-def _children(node: Any) -> list[Any]:
-    return _items(node.children())
-
-
-def _items(seq: Any) -> list[Any]:
-    return [seq.apply(index) for index in range(seq.size())]

@@ -21,6 +21,7 @@ from millrace.engines.spark.ledger import Share
 from millrace.engines.spark.map_job import inside_rows, map_rows
 from millrace.engines.spark.member import Alone, Member
 from millrace.engines.spark.outside.bridge import outside
+from millrace.engines.spark.plans import frame_of
 from millrace.engines.spark.results import results
 from millrace.engines.spark.seam import Seam, mapped_seam, seam
 from millrace.engines.spark.sink import (
@@ -171,15 +172,17 @@ class _Making:
         self._frames += frames.values()
         # Rows of a stream that is read twice have origins that say too little of what is written.
         once = len({source.stream.name for source in sources}) == len(sources)
-        whole = {n: carried(frame, list(sources)) if once else None for n, frame in frames.items()}
-        self._carries[job.name] = None not in whole.values()
+        plans = {n: carried(frame, list(sources)) if once else None for n, frame in frames.items()}
+        self._carries[job.name] = None not in plans.values()
         for name, frame in frames.items():
             stream = order.pipeline.streams[name]
             made = self._schemas[name] = check_fit(frame, stream)
             if name in order.inside:
-                self._seams[name] = seam(stream, made, frame, whole[name])
-            else:
-                self._parts.append(_Part(stream, made, frame, whole[name]))
+                self._seams[name] = seam(stream, made, frame, plans[name])
+                continue
+            known = plans[name] is not None
+            whole = frame_of(self._session, plans[name]) if known else None
+            self._parts.append(_Part(stream, made, frame, whole))
 
     def _source(self, job: Job, place: int) -> Source:
         input_ = job.inputs[place]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import cast
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from millrace.engines.spark.formats import Schema, ddl
 from millrace.engines.spark.java import CATALYST, java_class
@@ -45,18 +46,27 @@ def check_fit(frame: DataFrame, stream: Stream) -> Schema:
     return {name: made[name] for name in stream.schema}
 
 
+def fields_of(schema: Schema) -> list[StructField]:
+    """Return the columns of a schema with their types."""
+    return _parsed(ddl(schema)).fields
+
+
+@cache
+def _parsed(columns: str) -> StructType:
+    return cast("StructType", StructType.fromDDL(columns))
+
+
 def _missing(name: str, made: dict[str, str]) -> str:
     near = nearest(name, made)
     return f"{name} is missing" + (f" (there is {near})" if near else "")
 
 
 def _misfits(frame: DataFrame, schema: Schema) -> list[str]:
-    wanted = cast("StructType", StructType.fromDDL(ddl(schema)))
     read = java_class("org.apache.spark.sql.types.DataType").fromJson
     can_hold = java_class(f"{CATALYST}.expressions.Cast").canUpCast
     found = {field.name: field.dataType for field in frame.schema.fields}
     problems = []
-    for field in wanted.fields:
+    for field in fields_of(schema):
         have = found.get(field.name)
         if have is None or have == field.dataType:
             continue

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from millrace.engines.spark.code import load_code
 from millrace.engines.spark.formats import quoted
+from millrace.engines.spark.plans import analyzed, set_view
 from millrace.engines.spark.source import Source
 from millrace.errors import OperationFailed
 from millrace.model.job import Job
@@ -26,17 +27,15 @@ def results(
 ) -> dict[str, DataFrame]:
     """Return the frame for each output; the only result of a job goes to all of them."""
     job = order.job
-    views = {
-        source.input.alias or source.input.stream: _windowed(source, job) for source in sources
-    }
     if job.sql is not None:
-        for name, view in views.items():
-            view.createOrReplaceTempView(f"`{name}`")
+        for source in sources:
+            set_view(session, source.input.alias or source.input.stream, _plan(source, job))
         made: Any = session.sql(job.sql)
     elif job.python is not None:
-        made = load_code(job.python, order.code, job.name).function(*views.values())
+        views = [_windowed(source, job) for source in sources]
+        made = load_code(job.python, order.code, job.name).function(*views)
     elif job.aggregate is not None:
-        made = _aggregated(job, list(views.values()))
+        made = _aggregated(job, [_windowed(source, job) for source in sources])
     else:
         raise OperationFailed("not-yet", f"job {job.name}: {job.kind} jobs can't be run yet",
                               "use sql, python, map or aggregate")  # fmt: skip
@@ -63,6 +62,12 @@ def _by_output(job: Job, made: Any) -> dict[str, DataFrame]:
             "return a frame for each output, under its name",
         )
     return {names[name]: made[name] for name in names}
+
+
+def _plan(source: Source, job: Job) -> Any:
+    """The same as `_windowed`, as a plan; most inputs need no more than their columns."""
+    plain = source.input.by is None and job.window is None
+    return source.plan() if plain else analyzed(_windowed(source, job))
 
 
 def _windowed(source: Source, job: Job) -> DataFrame:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from pyspark.sql.types import StructType
 
 from millrace.engines.spark.fate import USED
+from millrace.engines.spark.fit import fields_of
 from millrace.engines.spark.formats import Schema, decoded, quoted, schema_of, text
+from millrace.engines.spark.plans import counted, frame_of
 from millrace.engines.spark.sink import FATE, VALUE, declared_key
 from millrace.engines.spark.source import BAD, ORIGIN, Source
 from millrace.model.job import Input
@@ -51,22 +53,32 @@ class Seam:
         )
 
 
-def seam(stream: Stream, made: Schema, frame: DataFrame, whole: DataFrame | None) -> Seam:
-    """Return a stream inside a query; `whole` is the frame with origins, where they are known.
+def seam(stream: Stream, made: Schema, frame: DataFrame, plan: Any) -> Seam:
+    """Return a stream inside a query; `plan` is the frame's with origins, where they are known.
 
     A reader sees the columns that the stream declares, as if it had been stored.
     """
-    schema = schema_of(stream, made)
+    schema, session = schema_of(stream, made), frame.sparkSession
+    if plan is not None and not stream.key and _as_declared(frame, schema):
+        rows = frame_of(session, counted(plan, f"{SEAM}{stream.name}", "rows"))
+        return Seam(stream, schema, rows, carries=True)
     own = {name: name for name in schema}
     if stream.format in (Format.RAW, Format.TEXT) and len(made) == 1:
         own = dict(zip(schema, made, strict=True))  # its only column, whatever it is called
     columns = [
         f"CAST({quoted(own[name])} AS {kind}) AS {quoted(name)}" for name, kind in schema.items()
     ]
-    if whole is None:
+    if plan is None:
         return _counted(stream, schema, frame.selectExpr(*columns), {"rows": "true"})
+    whole = frame_of(session, plan)
     rows = whole.selectExpr(*columns, f"{_keyed(stream, whole, list(made))} AS {ORIGIN}", BAD)
     return _counted(stream, schema, rows, {"rows": f"NOT {BAD}"}, carries=True)
+
+
+def _as_declared(frame: DataFrame, schema: Schema) -> bool:
+    """Whether a frame has the columns of a schema already, in that order."""
+    have = [(field.name, field.dataType) for field in frame.schema.fields]
+    return have == [(field.name, field.dataType) for field in fields_of(schema)]
 
 
 def mapped_seam(stream: Stream, rows: DataFrame) -> Seam:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from millrace.engines.spark.arrow import register_reader
 from millrace.engines.spark.formats import Schema, ddl, decoded, quoted, text
+from millrace.engines.spark.plans import analyzed, frame_of, picked
 from millrace.model.job import Input, Job
 from millrace.model.policy import OverloadPolicy
 from millrace.model.quantity import Size
@@ -64,13 +65,16 @@ class Source:
     by: str | None = None
 
     def view(self) -> DataFrame:
-        """Return the columns of the stream's schema, of records that are not malformed.
+        """Return the columns of the stream's schema, of records that are not malformed."""
+        return frame_of(self.base.sparkSession, self.plan())
+
+    def plan(self) -> Any:
+        """Return the same as a plan.
 
         The counts are for queries that lose the origin; `carry` takes this apart again.
         """
         seen = self.base if self.counted else counted(self.base, self.input, self.by)
-        good = seen.where(f"NOT {BAD}") if self.marked else seen
-        return good.selectExpr(*map(quoted, self.schema))
+        return picked(analyzed(seen), len(self.schema), unless_last=self.marked)
 
 
 def counted(base: DataFrame, input_: Input, by: str | None = None) -> DataFrame:

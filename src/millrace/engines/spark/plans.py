@@ -1,0 +1,105 @@
+"""Spark's logical plans, made by hand.
+
+Each step of a DataFrame is a plan that Spark analyzes from its top, some ten milliseconds in a new
+driver: a query of a hundred jobs has too many steps for that. What only picks, tests or counts
+columns that are known already is built here without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from millrace.engines.spark.java import CATALYST, CLASSIC, java_class, scala_object
+
+_VIEWS = "org.apache.spark.sql.execution.command.ViewHelper"
+
+
+def analyzed(frame: DataFrame) -> Any:
+    """Return the plan of a frame."""
+    return frame._jdf.queryExecution().analyzed()
+
+
+def frame_of(session: SparkSession, plan: Any) -> DataFrame:
+    """Return a plan as a frame."""
+    return DataFrame(java_class(f"{CLASSIC}.Dataset").ofRows(session._jsparkSession, plan), session)
+
+
+def logical(name: str) -> Any:
+    """Return the class of an operator."""
+    return java_class(f"{CATALYST}.plans.logical.{name}")
+
+
+def expression(name: str) -> Any:
+    """Return the class of an expression."""
+    return java_class(f"{CATALYST}.expressions.{name}")
+
+
+def name_of(node: Any) -> str:
+    """Return what Spark calls an operator or expression."""
+    return str(node.nodeName())
+
+
+def children(node: Any) -> list[Any]:
+    """Return what is right below."""
+    return items(node.children())
+
+
+def items(seq: Any) -> list[Any]:
+    """Return a sequence of Scala's as a list."""
+    return [seq.apply(index) for index in range(seq.size())]
+
+
+def seq_of(values: Sequence[Any]) -> Any:
+    """Return a list as a sequence of Scala's."""
+    return java_class("PythonUtils").toSeq(list(values))
+
+
+def picked(plan: Any, count: int, *, unless_last: bool) -> Any:
+    """Return the first columns of a plan; `unless_last` of rows whose last column is not true."""
+    output = plan.output()
+    below = plan
+    if unless_last:
+        below = logical("Filter")(expression("Not")(output.last()), plan)
+    return _known(logical("Project")(output.take(count), below))
+
+
+def counted(plan: Any, name: str, what: str) -> Any:
+    """Return a plan whose rows are counted, but for those whose last column is true.
+
+    The count is `what` among those that the query observes as `name`.
+    """
+    literal = scala_object(f"{CATALYST}.expressions.Literal")
+    nothing = literal.create(None, scala_object("org.apache.spark.sql.types.IntegerType"))
+    one = expression("If")(plan.output().last(), nothing, literal.apply(1))
+    count = java_class(f"{CATALYST}.expressions.aggregate.Count")(seq_of([one]))
+    number = scala_object(f"{CATALYST}.expressions.NamedExpression").newExprId()
+    none, nil = scala_object("scala.None"), seq_of([])
+    total = expression("Alias")(count.toAggregateExpression(), what, number, nil, none, nil)
+    return _known(logical("CollectMetrics")(name, seq_of([total]), plan, 0))
+
+
+def set_view(session: SparkSession, name: str, plan: Any) -> None:
+    """Let SQL of a session know a plan by a name."""
+    none = scala_object("scala.None")
+    nobody = scala_object("scala.collection.immutable.Map").empty().withDefaultValue(none)
+    view = scala_object(_VIEWS).createTemporaryViewRelation(
+        java_class(f"{CATALYST}.TableIdentifier")(name),
+        session._jsparkSession,
+        False,  # noqa: FBT003 - whether one of this name is to be forgotten: there is none
+        nobody,
+        none,
+        plan,
+        plan,
+        seq_of([]),
+        none,
+    )
+    session._jsparkSession.sessionState().catalog().createTempView(name, view, True)  # noqa: FBT003
+
+
+def _known(plan: Any) -> Any:
+    """Spark need not look at this again: all of its columns are those of plans that it knows."""
+    plan.setAnalyzed()
+    return plan
