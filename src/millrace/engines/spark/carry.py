@@ -16,7 +16,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from millrace.engines.spark.java import CATALYST, java_class
+from millrace.engines.spark.java import CATALYST, scala_object
 from millrace.engines.spark.plans import (
     analyzed,
     children,
@@ -26,7 +26,7 @@ from millrace.engines.spark.plans import (
     name_of,
     seq_of,
 )
-from millrace.engines.spark.source import BAD, ORIGIN, Source
+from millrace.engines.spark.source import Source
 
 #: Operators that only rename what is below them.
 _NAMES_ONLY = frozenset({"SubqueryAlias", "View"})
@@ -78,7 +78,7 @@ def operators(frames: Sequence[DataFrame]) -> Operators:
         if name in _KEEPS_STATE and all(n.isStreaming() for n in below):
             state.append(_state_of(node, name))
         pending.extend(below)
-    python = any(_calls_python(frame) for frame in frames)
+    python = any(top.containsPattern(_python()) for top in tops)
     return Operators(tuple(dict.fromkeys(names)), python, bool(state), tuple(state))
 
 
@@ -107,19 +107,17 @@ def _plain(expression: Any) -> str:
     return re.sub(r"#\d+L?", "", str(expression.toString()))
 
 
-def _calls_python(frame: DataFrame) -> bool:
-    return bool(analyzed(frame).containsPattern(_python()))
-
-
 def _python() -> Any:
-    return java_class(f"{CATALYST}.trees.TreePattern").PYTHON_UDF()
+    return scala_object(f"{CATALYST}.trees.TreePattern").PYTHON_UDF()
 
 
-def _uses_python(frame: DataFrame, sources: Sequence[Source]) -> bool:
+def _uses_python(top: Any, sources: Sequence[Source]) -> bool:
     """Whether a job's own code calls Python; that of jobs before it in a query does not count."""
     udf = _python()
+    if not top.containsPattern(udf):
+        return False
     bases = [analyzed(source.base) for source in sources]
-    pending = [analyzed(frame)]
+    pending = [top]
     while pending:
         node = pending.pop()
         if not node.containsPattern(udf):
@@ -139,11 +137,11 @@ def carried(frame: DataFrame, sources: list[Source]) -> Any:
     Malformed rows pass through the whole chain with empty columns. Spark's own functions take
     that; a user's function would fail, and with it the job.
     """
-    chain = _Chain(sources)
-    if any(source.marked for source in sources) and _uses_python(frame, sources):
+    top = analyzed(frame)
+    if any(source.marked for source in sources) and _uses_python(top, sources):
         return None
     try:
-        return chain.rebuilt(analyzed(frame))
+        return _Chain(sources).rebuilt(top)
     except _Lost:
         return None
 
@@ -153,6 +151,8 @@ class _Chain:
 
     def __init__(self, sources: list[Source]) -> None:
         self._bases = [analyzed(source.base) for source in sources]
+        #: Whether their last two columns are those that travel.
+        self._carry = [source.carries for source in sources]
         self._used: set[int] = set()
 
     def rebuilt(self, node: Any) -> Any:
@@ -167,11 +167,11 @@ class _Chain:
             return self.rebuilt(node.child())
         if name == "Project":
             below = self.rebuilt(node.child())
-            origin, bad = _attributes(below)
-            return logical("Project")(node.projectList().appended(origin).appended(bad), below)
+            travelling = below.output().takeRight(2)
+            return logical("Project")(node.projectList().appendedAll(travelling), below)
         if name == "Filter":
             below = self.rebuilt(node.child())
-            passes = expression("Or")(_attributes(below)[1], node.condition())
+            passes = expression("Or")(below.output().last(), node.condition())
             return logical("Filter")(passes, below)
         raise _Lost
 
@@ -184,7 +184,8 @@ class _Chain:
             for index, base in enumerate(self._bases):
                 if not found.fastEquals(base):
                     continue
-                if index in self._used:  # Spark's real-time mode refuses a source twice
+                # Spark's real-time mode refuses a source twice.
+                if index in self._used or not self._carry[index]:
                     raise _Lost
                 self._used.add(index)
                 return base
@@ -199,15 +200,3 @@ def _below_view(top: Any) -> Iterator[Any]:
             yield top
         elif name == "Project":
             return
-
-
-def _attributes(node: Any) -> tuple[Any, Any]:
-    """The two columns that travel, which are always the last ones."""
-    output = node.output()
-    count = output.size()
-    if count < 2:
-        raise _Lost
-    origin, bad = output.apply(count - 2), output.apply(count - 1)
-    if (origin.name(), bad.name()) != (ORIGIN, BAD):
-        raise _Lost
-    return origin, bad

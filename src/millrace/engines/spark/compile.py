@@ -232,7 +232,7 @@ class _Making:
         if not self._several:
             self._own = map_rows(order, sources, target)
             return
-        if lost := [s.stream.name for s in sources if s.bare is None and not s.marked]:
+        if lost := [s.stream.name for s in sources if not s.carries]:
             raise OperationFailed(
                 "no-origin",
                 f"job {job.name} reads {lost[0]} inside of a query, where it is not known from "

@@ -34,7 +34,10 @@ def java_class(name: str) -> Any:
 
 def scala_object(name: str) -> Any:
     """Return the Scala object of a name."""
-    return getattr(java_class(f"{name}$"), "MODULE$")
+    known = vars(java_class(f"{name}$"))
+    if "MODULE$" not in known:
+        known["MODULE$"] = getattr(java_class(f"{name}$"), "MODULE$")
+    return known["MODULE$"]
 
 
 def remember_classes() -> None:

@@ -54,7 +54,10 @@ def items(seq: Any) -> list[Any]:
 
 def seq_of(values: Sequence[Any]) -> Any:
     """Return a list as a sequence of Scala's."""
-    return java_class("PythonUtils").toSeq(list(values))
+    found = scala_object("scala.collection.immutable.Nil")
+    for value in reversed(values):
+        found = found.prepended(value)
+    return found
 
 
 def picked(plan: Any, count: int, *, unless_last: bool) -> Any:

@@ -64,6 +64,11 @@ class Source:
     #: The column of its records' own time, if the job goes by it.
     by: str | None = None
 
+    @property
+    def carries(self) -> bool:
+        """Whether the last columns of `base` are a row's origin and whether it is malformed."""
+        return self.marked or self.bare is not None
+
     def view(self) -> DataFrame:
         """Return the columns of the stream's schema, of records that are not malformed."""
         return frame_of(self.base.sparkSession, self.plan())
