@@ -15,6 +15,7 @@ from millrace.ports.origin import (
     Origin,
     origin_of,
 )
+from millrace.ports.store import Change, Conflict, Document, Entry, EntryKind, Store
 from millrace.ports.transactions import Row, Transactions, TransactionsOf
 
 __all__ = [
@@ -24,7 +25,12 @@ __all__ = [
     "TIMES_HEADER",
     "Broker",
     "BrokerStatus",
+    "Change",
+    "Conflict",
+    "Document",
     "Engine",
+    "Entry",
+    "EntryKind",
     "Fates",
     "JobOrder",
     "JobState",
@@ -35,6 +41,7 @@ __all__ = [
     "Record",
     "Row",
     "Span",
+    "Store",
     "StreamStatus",
     "Transactions",
     "TransactionsOf",

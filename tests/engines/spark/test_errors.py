@@ -26,6 +26,7 @@ KNOWN = [
     ("[KAFKA_DATA_LOSS.COULD_NOT_READ]", "data-expired", "retention", False),
     ("No resolvable bootstrap urls given", "no-broker", "is the broker up", True),
     ("java.util.concurrent.TimeoutException: 60 s", "no-broker", "is the broker up", True),
+    ("another writer of roads/fast has taken over", "fenced", "running twice", False),
     ("[MISSING_METADATA_FILE]", "checkpoint-broken", "copy it back", False),
     ("java.lang.OutOfMemoryError: Java heap space", "out-of-memory", "spark.driver.memory", True),
 ]

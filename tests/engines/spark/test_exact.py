@@ -269,6 +269,29 @@ def test_functions_over_windows(lab: Lab) -> None:
         assert (letter.header("millrace-cause") or b"") == b"ValueError: odd car"
 
 
+def test_the_second_input_of_a_window_may_have_wider_columns(lab: Lab) -> None:
+    text = """
+    defaults: {jobs: {mode: drain}}
+    streams:
+      whole: {schema: {car: string, n: int, at: timestamp}}
+      broken: {schema: {car: string, n: double, at: timestamp}}
+      sums: {}
+    jobs:
+      sums:
+        from: [whole, broken]
+        to: sums
+        window: {of: 10 s, by: at, per: car, late: count}
+        aggregate: {sum: sum(n), most: max(n)}
+    """
+    with lab.case(text) as case:
+        for stream, n in (("whole", 2), ("broken", 2.5)):
+            rows = [{"car": "a", "n": n, "at": _moment(1)}, {"car": "z", "n": 0, "at": _moment(99)}]
+            case.send(stream, [Record(json.dumps(row).encode()) for row in rows])
+        case.drain()
+        (row,) = (json.loads(record.value or b"") for record in case.read("sums", 1))
+        assert (row["car"], row["sum"], row["most"]) == ("a", 4.5, 2.5)
+
+
 def _moment(seconds: int) -> str:
     return f"{datetime.fromtimestamp(1_790_000_000 + seconds, UTC):%FT%TZ}"
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from textwrap import dedent
 
 import pytest
 
+from millrace.engines.spark.farm import in_turn
 from millrace.model.job import Mode
 from millrace.ports import Record, origin_of
+from millrace.spec import load_text
 from tests.engines.spark.lab import Lab, json_record, objects
 
 pytestmark = [pytest.mark.xdist_group("spark-state"), pytest.mark.timeout(600)]
@@ -50,6 +53,24 @@ def test_replicas_share_the_work_and_keep_the_order_they_promise(lab: Lab) -> No
         assert falls(case.read("preserve"), by_key=False) == 0
         assert falls(case.read("none"), by_key=False) > 0
         assert [record.value for record in case.read("dead")] == [b"bad"] * 3
+
+
+def test_only_functions_are_dealt_out() -> None:
+    """Other jobs with replicas write in turn, whatever order they ask for: Spark shares them."""
+    jobs = {
+        "sql: SELECT * FROM raw": True,
+        'map: "code:slow"': False,
+        'map: "code:slow", order: preserve': True,
+    }
+    for said, turn in jobs.items():
+        text = f"""
+        pipeline: p
+        sites: {{here: {{broker: kafka}}}}
+        streams: {{raw: {{schema: {{id: int}}}}, out: {{}}}}
+        jobs: {{job: {{from: raw, to: out, replicas: 4, {said}}}}}
+        """
+        job = load_text(dedent(text), "case").required().jobs["job"]
+        assert in_turn(job) is turn, said
 
 
 def falls(records: list[Record], *, by_key: bool) -> int:

@@ -193,3 +193,75 @@ def test_a_function_at_either_end_of_a_query(lab: Lab) -> None:
             fates = {name: case.fates(name, count) for name, count in reads.items()}
             found[kind] = (multiset(rows), multiset(case.read("dead", 2)), fates)
     assert found["true"] == found["false"]
+
+
+def test_streams_inside_have_the_columns_that_they_declare(lab: Lab) -> None:
+    """A text's only column by another name, and a column that is wider than what is written."""
+    text = """
+    defaults: {jobs: {checkpoint: 5 s, mode: micro-batch}}
+    streams:
+      raw: {format: text}
+      loud: {format: text, transient: KIND, schema: {line: string}}
+      sized: {transient: KIND, key: line, schema: {line: string, size: long}}
+      out: {}
+    jobs:
+      shout: {from: raw, to: loud, sql: "SELECT upper(value) AS word FROM raw"}
+      size: {from: loud, to: sized, sql: "SELECT length(line) AS size, line FROM loud"}
+      last: {from: sized, to: out, sql: "SELECT typeof(size) AS kind, * FROM sized"}
+    """
+    found = {}
+    for kind in ("true", "false"):
+        with lab.case(text.replace("KIND", kind)) as case:
+            case.examine()
+            case.start()
+            case.send("raw", [Record(b"one"), Record(b"three")])
+            rows = case.read("out", 2)
+            assert objects(rows) == [
+                {"kind": "bigint", "line": "ONE", "size": 3},
+                {"kind": "bigint", "line": "THREE", "size": 5},
+            ]
+            found[kind] = multiset(rows)
+    assert found["true"] == found["false"]
+
+
+PICKS = """
+defaults: {jobs: {checkpoint: 5 s, mode: MODE}, streams: {transient: KIND}}
+streams:
+  raw: {transient: false, schema: {id: long, speed: double}, partitions: 2, dead_letters: dead}
+  dead: {transient: false, format: raw}
+  fast: {}
+  named: {}
+  same: {}
+  twice: {}
+  large: {}
+  out: {transient: false}
+jobs:
+  fast: {from: raw, to: fast, sql: "SELECT speed AS v, id FROM raw WHERE speed > 10"}
+  named: {from: fast, to: named, sql: "SELECT id AS n, v FROM fast WHERE v < 90 AND id <> 50"}
+  same: {from: named, to: same, sql: "SELECT * FROM named"}
+  twice: {from: same, to: twice, sql: "SELECT n, v * 2 AS w, v FROM same WHERE n % 2 = 0"}
+  large: {from: twice, to: large, sql: "SELECT w AS v, n FROM twice WHERE v > 20 AND w > 50"}
+  last: {from: large, to: out, sql: "SELECT n, v FROM large WHERE n % 3 = 0"}
+"""
+
+
+@pytest.mark.parametrize("mode", ["real-time", "micro-batch"])
+def test_jobs_that_pick_and_test_are_counted_one_by_one(lab: Lab, mode: str) -> None:
+    """Columns change their names and places on the way; what is unknown does not pass."""
+    unknown = [json_record(str(n), id=n, speed=None) for n in range(100, 105)]
+    unknown.append(json_record("x", id=None, speed=30.0))
+    wanted = [n for n in range(26, 90) if n % 6 == 0 and n != 50]
+    reads = {"fast": 108, "named": 90, "same": 78, "twice": 78, "large": 38, "last": 31}
+    found = {}
+    for kind in ("true", "false"):
+        with lab.case(PICKS.replace("KIND", kind).replace("MODE", mode)) as case:
+            case.examine()
+            case.start()
+            case.send("raw", [*records(), *unknown])
+            rows = case.read("out", len(wanted))
+            fates = {name: case.fates(name, count) for name, count in reads.items()}
+            assert {name: found.read for name, found in fates.items()} == reads
+            assert all(map(balanced, fates.values()))
+            found[kind] = (multiset(rows), multiset(case.read("dead", 2)), fates)
+            assert sorted(row["n"] for row in objects(rows)) == wanted
+    assert found["true"] == found["false"]

@@ -135,3 +135,19 @@ def begin(case: Case, share: float) -> None:
     case.start()
     for job, count in least.items():
         wait_until(lambda j=job, n=count: case.count(j) >= n, job)  # type: ignore[misc]
+
+
+def test_all_batches_of_a_drain_are_counted(lab: Lab) -> None:
+    """Also where they are more than the twenty whose reports Spark keeps."""
+    text = """
+    streams: {raw: {format: text}, out: {format: text}}
+    jobs:
+      job: {from: raw, to: out, sql: "SELECT value FROM raw WHERE value > 9", mode: drain,
+            options: {maxOffsetsPerTrigger: 10}}
+    """
+    with lab.case(text) as case:
+        case.send("raw", (Record(str(n).encode()) for n in range(300)))
+        case.drain()
+        fates = lab.engine.status()["job"].progress.fates
+        assert (fates.read, fates.used, fates.filtered) == (300, 290, 10)
+        assert fates.lost_sight == 0

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -156,6 +158,11 @@ def test_a_table_is_as_it_is_when_a_batch_begins(lab: Lab) -> None:
         )
         case.send("names", [json_record("2", view=2, name="two"), Record(b"garbage", b"3")])
         case.send("clicks", clicks_of([(1, 0.0), (2, 0.0), (3, 0.0)]))
+        # As after partitions were added: an earlier record of the key is elsewhere, further on.
+        elsewhere = [json_record("2", view=2, name=f"old {n}") for n in range(9)]
+        old = int(time.time() * 1000) - 60_000
+        case.send("names", [replace(r, partition=part, time=old) for part in (0, 1)
+                            for r in elsewhere])  # fmt: skip
         case.drain("named")
         case.send("names", [Record(None, b"1"), json_record("3", view=3, name="three")])
         case.send("clicks", clicks_of([(1, 1.0), (3, 1.0)]))

@@ -6,8 +6,9 @@ import shutil
 from collections import Counter
 
 import pytest
+from confluent_kafka import Producer
 
-from millrace.ports import Record
+from millrace.ports import ORIGIN_HEADER, Record
 from tests.engines.spark.lab import Case, Lab, json_record, objects, wait_until
 
 pytestmark = [pytest.mark.xdist_group("spark-state"), pytest.mark.timeout(600)]
@@ -106,3 +107,29 @@ def test_a_new_checkpoint_writes_anew(lab: Lab) -> None:
         shutil.rmtree(case.place / "jobs" / "same")
         case.drain("same")
         assert len(committed(case, "same")) == 200
+
+
+def test_what_a_transaction_gave_up_is_not_taken_for_written(lab: Lab) -> None:
+    """It lies in the log, with origins as if a predecessor had written them, and nobody sees it."""
+    text = """
+    streams: {raw: {format: text}, out: {format: text}}
+    jobs: {job: {from: raw, to: out, sql: SELECT value FROM raw, mode: micro-batch}}
+    """
+    with lab.case(text) as case:
+        case.send("raw", [Record(str(n).encode()) for n in range(5)])
+        case.start()
+        case.progress("job", 5)
+        case.stop()
+        settings = {**case.kafka.status().clients["librdkafka"], "transactional.id": "gave-up"}
+        producer = Producer(settings)
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        origin = f"{case.pipeline.name}/job raw 0 9 0".encode()
+        producer.produce(case.topic("out"), b"never", headers=[(ORIGIN_HEADER, origin)])
+        assert producer.flush(60) == 0
+        producer.abort_transaction(60)
+        case.send("raw", [Record(str(n).encode()) for n in range(5, 10)])
+        case.start()
+        case.progress("job", 10)
+        found = [int(record.value or b"") for record in committed(case, "out")]
+        assert found == list(range(10))

@@ -131,8 +131,10 @@ def _uses_python(top: Any, sources: Sequence[Source]) -> bool:
     return False
 
 
-def carried(frame: DataFrame, sources: list[Source]) -> Any:
+def carried(frame: DataFrame, sources: list[Source], *, settled: bool = True) -> Any:
     """Return the query's plan with origin and malformed flag as two more columns, or None.
+
+    Unless `settled`, it stands on all rows of inputs whose tests are put off (see `passing`).
 
     Malformed rows pass through the whole chain with empty columns. Spark's own functions take
     that; a user's function would fail, and with it the job.
@@ -141,7 +143,7 @@ def carried(frame: DataFrame, sources: list[Source]) -> Any:
     if any(source.marked for source in sources) and _uses_python(top, sources):
         return None
     try:
-        return _Chain(sources).rebuilt(top)
+        return _Chain(sources, settled=settled).rebuilt(top)
     except _Lost:
         return None
 
@@ -149,7 +151,9 @@ def carried(frame: DataFrame, sources: list[Source]) -> Any:
 class _Chain:
     """Builds a plan again from its top down to the inputs."""
 
-    def __init__(self, sources: list[Source]) -> None:
+    def __init__(self, sources: list[Source], *, settled: bool) -> None:
+        self._sources = sources
+        self._settled = settled
         self._bases = [analyzed(source.base) for source in sources]
         #: Whether their last two columns are those that travel.
         self._carry = [source.carries for source in sources]
@@ -188,7 +192,8 @@ class _Chain:
                 if index in self._used or not self._carry[index]:
                     raise _Lost
                 self._used.add(index)
-                return base
+                passing = self._sources[index].passing
+                return passing.plan() if passing is not None and self._settled else base
         return None
 
 

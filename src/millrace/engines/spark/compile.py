@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import quote
 
 from pyspark.sql import DataFrame, SparkSession
@@ -13,7 +14,6 @@ from millrace.engines.spark.carry import Operators, carried, operators
 from millrace.engines.spark.checkpoint import read_start
 from millrace.engines.spark.errors import analysis_failure
 from millrace.engines.spark.fan import fanned
-from millrace.engines.spark.farm import gathers, in_turn
 from millrace.engines.spark.fit import check_fit
 from millrace.engines.spark.formats import Schema, schema_of
 from millrace.engines.spark.kept_fields import check_same, fields_before
@@ -22,8 +22,9 @@ from millrace.engines.spark.map_job import inside_rows, map_rows
 from millrace.engines.spark.member import Alone, Member
 from millrace.engines.spark.outside.bridge import outside
 from millrace.engines.spark.plans import frame_of
+from millrace.engines.spark.prepared import Compiled
 from millrace.engines.spark.results import results
-from millrace.engines.spark.seam import Seam, mapped_seam, seam
+from millrace.engines.spark.seam import Seam, mapped_seam, passed, seam
 from millrace.engines.spark.sink import (
     Target,
     addressed,
@@ -40,49 +41,6 @@ from millrace.ports import JobOrder
 
 #: Gives an input's records, with Kafka's columns; takes what `kafka_reader` takes.
 Reader = Callable[..., DataFrame]
-
-
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """A query, ready to be started in either mode."""
-
-    order: JobOrder
-    target: Target
-    #: Rows for the sink; with the columns of `finish` where origins are carried.
-    rows: DataFrame
-    operators: Operators
-    #: Whether each row knows the record it came from.
-    carries: bool
-    #: By stream, the columns that its writer here makes.
-    schemas: Mapping[str, Schema]
-    letters: bool
-    #: The inputs on brokers.
-    sources: Sequence[Source] = field(default=())
-    #: Whether each record gives one row at most, and all go to one stream.
-    one_to_one: bool = False
-    #: How each job's ledger is read from what the query counts.
-    shares: Sequence[Share] = field(default=())
-    #: The fields of what it keeps per key, if it does.
-    fields: Mapping[str, str] | None = None
-
-    @property
-    def resumes(self) -> bool:
-        """Whether a successor can tell from the sinks what was written: see `resume`.
-
-        It can't where results are not written in the order of their records, as those of keys are.
-        """
-        return self.carries and all(job.state is None and in_turn(job) for job in self.order.jobs)
-
-    @property
-    def gathers(self) -> bool:
-        """Whether each batch must be put in the order of its records before it is written."""
-        return any(gathers(job) for job in self.order.jobs)
-
-    @property
-    def only(self) -> str | None:
-        """The stream that gets a row for each record used, if there is one."""
-        alone = self.one_to_one and len(self.order.jobs) == 1
-        return next(iter(self.target.outputs)) if alone else None
 
 
 def compiled(
@@ -146,6 +104,10 @@ class _Making:
         self._schemas: dict[str, Schema] = {}
         self._carries: dict[str, bool] = {}
         self._several = len(order.jobs) > 1
+        #: Whether what each of its jobs writes is read by one other, and nothing else.
+        read = [port.stream for job in order.jobs for port in job.inputs]
+        single = len(read) == len(set(read)) == len(order.jobs)
+        self._chain = self._several and single and all(len(j.outputs) == 1 for j in order.jobs)
         self._lineage = self._several and any(job.map is not None for job in order.jobs)
         #: The rows of a job at the end of the query that are made for the sink by itself.
         self._own: DataFrame | None = None
@@ -169,25 +131,44 @@ class _Making:
             self._state(order, sources)
             return
         frames = results(self._session, order, sources)
+        if self._chain and self._passes(job, frames, sources):
+            return
+        plans = _plans(frames, sources)
+        if None in plans.values() and any(source.passing for source in sources):
+            sources = [self._seams[port.stream].source(port, loose=False) for port in job.inputs]
+            frames = results(self._session, order, sources)
+            plans = _plans(frames, sources)
         self._frames += frames.values()
-        # Rows of a stream that is read twice have origins that say too little of what is written.
-        once = len({source.stream.name for source in sources}) == len(sources)
-        plans = {n: carried(frame, list(sources)) if once else None for n, frame in frames.items()}
         self._carries[job.name] = None not in plans.values()
         for name, frame in frames.items():
-            stream = order.pipeline.streams[name]
+            stream, plan = order.pipeline.streams[name], plans[name]
             made = self._schemas[name] = check_fit(frame, stream)
             if name in order.inside:
-                self._seams[name] = seam(stream, made, frame, plans[name])
+                self._seams[name] = seam(stream, made, frame, plan)
                 continue
-            known = plans[name] is not None
-            whole = frame_of(self._session, plans[name]) if known else None
+            whole = frame_of(self._session, plan) if plan is not None else None
             self._parts.append(_Part(stream, made, frame, whole))
+
+    def _passes(self, job: Job, frames: Mapping[str, DataFrame], sources: Sequence[Source]) -> bool:
+        """Put a job on top that only picks and tests columns; whether it is one."""
+        ((name, frame),) = frames.items()
+        if name not in self._order.inside:
+            return False
+        stream = self._order.pipeline.streams[name]
+        made = self._schemas[name] = check_fit(frame, stream)
+        found = passed(stream, made, frame, sources[0])
+        if found is None:
+            return False
+        self._seams[name] = found
+        self._carries[job.name] = True
+        self._frames.append(frame)
+        return True
 
     def _source(self, job: Job, place: int) -> Source:
         input_ = job.inputs[place]
         if input_.stream in self._seams:
-            return self._seams[input_.stream].source(input_)
+            plain = job.sql is not None and job.window is None and input_.by is None
+            return self._seams[input_.stream].source(input_, loose=plain and self._chain)
         order = self._order
         stream = order.pipeline.streams[input_.stream]
         schema = schema_of(stream, self._known.get(stream.name))
@@ -376,6 +357,15 @@ class _Making:
             )
             for job in jobs
         )
+
+
+def _plans(frames: Mapping[str, DataFrame], sources: Sequence[Source]) -> dict[str, Any]:
+    """Plans of results with their origins, where these are known.
+
+    Rows of a stream that is read twice have origins that say too little of what is written.
+    """
+    once = len({source.stream.name for source in sources}) == len(sources)
+    return {n: carried(frame, list(sources)) if once else None for n, frame in frames.items()}
 
 
 def job_name(order: JobOrder) -> str:

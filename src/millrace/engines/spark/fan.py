@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from millrace.engines.spark.java import CATALYST, CLASSIC, java_class, scala_object
+from millrace.engines.spark.passing import SEAMS
 from millrace.engines.spark.sink import FIRST, INDEX, KEY, OUT, VALUE
 from millrace.engines.spark.source import BAD, ORIGIN
 from millrace.errors import BrokenInvariant
@@ -46,7 +47,7 @@ def _counted(base: DataFrame, seams: Mapping[str, Sequence[Any]]) -> DataFrame:
         F.count(F.when(good & _all(conditions), 1)).alias(name.partition(":")[2])
         for name, conditions in seams.items()
     ]
-    return base.observe("seams", *counts)
+    return base.observe(SEAMS, *counts)
 
 
 def _all(conditions: Sequence[Any]) -> Column:

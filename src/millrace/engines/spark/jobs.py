@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from millrace.engines.spark import lease
-from millrace.engines.spark.compile import Compiled, compiled
+from millrace.engines.spark.compile import compiled
 from millrace.engines.spark.drains import TOO_SLOW, Ends, drained, not_drained, run_out, settle
 from millrace.engines.spark.errors import run_failure
 from millrace.engines.spark.formats import Schema
@@ -22,6 +22,7 @@ from millrace.engines.spark.mode import Choice, QueryFacts, choose, likely_batch
 from millrace.engines.spark.once import once_of
 from millrace.engines.spark.order import same_order
 from millrace.engines.spark.outside.bridge import bridged, outside
+from millrace.engines.spark.prepared import Compiled
 from millrace.engines.spark.query import DRAIN_SECONDS, Query, one_broker, start_query, wait_for
 from millrace.engines.spark.session import DriverSettings, job_session, like_real_time
 from millrace.engines.spark.source import READER

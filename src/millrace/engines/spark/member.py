@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from millrace.engines.spark.passing import SEAMS
 from millrace.engines.spark.source import IN, OLD, counts_of
 from millrace.ports import Fates
 
@@ -113,8 +114,10 @@ def _seams(observed: Mapping[str, Any]) -> dict[str, int]:
         for name, counts in observed.items()
         if name.startswith("seam:")
     }
-    together = observed.get("seams") or {}
-    return found | {name: int(rows or 0) for name, rows in together.items()}
+    for name, counts in observed.items():
+        if name.startswith(SEAMS):
+            found |= {stream: int(rows or 0) for stream, rows in counts.items()}
+    return found
 
 
 def _old(observed: Mapping[str, Any], streams: Sequence[str]) -> int:

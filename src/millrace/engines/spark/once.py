@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from millrace.engines.spark.compile import Compiled
+from millrace.engines.spark.prepared import Compiled
 from millrace.engines.spark.resume import MARGIN_MS
 from millrace.errors import OperationFailed
 from millrace.model.stream import Promise

@@ -69,18 +69,33 @@ def picked(plan: Any, count: int, *, unless_last: bool) -> Any:
     return _known(logical("Project")(output.take(count), below))
 
 
+def literal(value: Any) -> Any:
+    """Return a value as an expression."""
+    return scala_object(f"{CATALYST}.expressions.Literal").apply(value)
+
+
+def aliased(value: Any, name: str) -> Any:
+    """Return an expression as a column of a name."""
+    number = scala_object(f"{CATALYST}.expressions.NamedExpression").newExprId()
+    none, nil = scala_object("scala.None"), seq_of([])
+    return expression("Alias")(value, name, number, nil, none, nil)
+
+
+def counting(unless: Any, name: str) -> Any:
+    """Return the number of rows, but for those that meet a condition, as a column of a name."""
+    whole = scala_object("org.apache.spark.sql.types.IntegerType")
+    nothing = scala_object(f"{CATALYST}.expressions.Literal").create(None, whole)
+    one = expression("If")(unless, nothing, literal(1))
+    count = java_class(f"{CATALYST}.expressions.aggregate.Count")(seq_of([one]))
+    return aliased(count.toAggregateExpression(), name)
+
+
 def counted(plan: Any, name: str, what: str) -> Any:
     """Return a plan whose rows are counted, but for those whose last column is true.
 
     The count is `what` among those that the query observes as `name`.
     """
-    literal = scala_object(f"{CATALYST}.expressions.Literal")
-    nothing = literal.create(None, scala_object("org.apache.spark.sql.types.IntegerType"))
-    one = expression("If")(plan.output().last(), nothing, literal.apply(1))
-    count = java_class(f"{CATALYST}.expressions.aggregate.Count")(seq_of([one]))
-    number = scala_object(f"{CATALYST}.expressions.NamedExpression").newExprId()
-    none, nil = scala_object("scala.None"), seq_of([])
-    total = expression("Alias")(count.toAggregateExpression(), what, number, nil, none, nil)
+    total = counting(plan.output().last(), what)
     return _known(logical("CollectMetrics")(name, seq_of([total]), plan, 0))
 
 

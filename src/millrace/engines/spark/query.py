@@ -13,7 +13,6 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from pyspark.sql.streaming.query import StreamingQuery
 
 from millrace.engines.spark.checkpoint import Committed, committed, make_folders, tidy
-from millrace.engines.spark.compile import Compiled
 from millrace.engines.spark.farm import gathered, places
 from millrace.engines.spark.fate import DROPPED, MALFORMED, USED
 from millrace.engines.spark.formats import text
@@ -25,6 +24,7 @@ from millrace.engines.spark.outside.bridge import outside
 from millrace.engines.spark.outside.feed import ended
 from millrace.engines.spark.outside.sink import Sink, sink_of
 from millrace.engines.spark.planned import shortened
+from millrace.engines.spark.prepared import Compiled
 from millrace.engines.spark.resume import tail_of, unwritten
 from millrace.engines.spark.sink import FATE, FIRST, INDEX, ROW, STREAM, Target
 from millrace.engines.spark.source import ORIGIN

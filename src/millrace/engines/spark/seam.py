@@ -14,10 +14,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from pyspark.sql.types import StructType
 
+from millrace.engines.spark.carry import carried
 from millrace.engines.spark.fate import USED
 from millrace.engines.spark.fit import fields_of
 from millrace.engines.spark.formats import Schema, decoded, quoted, schema_of, text
-from millrace.engines.spark.plans import counted, frame_of
+from millrace.engines.spark.passing import Passing
+from millrace.engines.spark.plans import analyzed, counted, frame_of
 from millrace.engines.spark.sink import FATE, VALUE, declared_key
 from millrace.engines.spark.source import BAD, ORIGIN, Source
 from millrace.model.job import Input
@@ -38,19 +40,39 @@ class Seam:
     carries: bool
     #: Why a record of it can be malformed, if it can.
     cause: str = ""
+    #: Where `base` has all rows, which of them are really there.
+    passing: Passing | None = None
 
-    def source(self, input_: Input) -> Source:
-        """Return it as an input of the next job."""
+    def source(self, input_: Input, *, loose: bool) -> Source:
+        """Return it as an input of the next job; `loose` if tests may be put off."""
+        base, passing = self.base, self.passing
+        if passing is not None and not loose:
+            base, passing = frame_of(base.sparkSession, passing.plan()), None
         return Source(
             input_,
             self.stream,
             self.schema,
-            self.base,
-            self.base,
+            base,
+            base,
             self.cause,
             self.carries,
             counted=True,
+            passing=passing,
         )
+
+
+def passed(stream: Stream, made: Schema, frame: DataFrame, source: Source) -> Seam | None:
+    """Return a stream inside a query whose job only picks and tests columns; else None."""
+    schema = schema_of(stream, made)
+    if stream.key or not source.carries or not _as_declared(frame, schema):
+        return None
+    plan = carried(frame, [source], settled=False)
+    before = source.passing or Passing.of(source.base)
+    found = before.then(stream.name, plan, analyzed(source.base)) if plan is not None else None
+    if found is None:
+        return None
+    base = frame_of(frame.sparkSession, found.rows())
+    return Seam(stream, schema, base, carries=True, passing=found)
 
 
 def seam(stream: Stream, made: Schema, frame: DataFrame, plan: Any) -> Seam:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from millrace.engines.spark.arrow import register_reader
 from millrace.engines.spark.formats import Schema, ddl, decoded, quoted, text
+from millrace.engines.spark.passing import Passing
 from millrace.engines.spark.plans import analyzed, frame_of, picked
 from millrace.model.job import Input, Job
 from millrace.model.policy import OverloadPolicy
@@ -63,6 +64,8 @@ class Source:
     bare: DataFrame | None = None
     #: The column of its records' own time, if the job goes by it.
     by: str | None = None
+    #: Where `base` has all rows, which of them are really there.
+    passing: Passing | None = None
 
     @property
     def carries(self) -> bool:

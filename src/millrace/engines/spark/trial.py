@@ -25,10 +25,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from millrace.engines.spark.checkpoint import Committed
 from millrace.engines.spark.classes import spark_archive
-from millrace.engines.spark.compile import Compiled, compiled
+from millrace.engines.spark.compile import compiled
 from millrace.engines.spark.errors import analysis_failure, run_failure
 from millrace.engines.spark.formats import Schema
 from millrace.engines.spark.ledger import Ledger
+from millrace.engines.spark.prepared import Compiled
 from millrace.engines.spark.query import finished
 from millrace.engines.spark.session import DriverSettings, job_session, start_session
 from millrace.engines.spark.source import READER

@@ -1,0 +1,1 @@
+"""Where coordinators keep what they must not forget."""
