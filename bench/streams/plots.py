@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,10 @@ _COLOURS = {
     "plain loop": "#7f7f7f",
     "bytewax": "#009e73",
 }
+
+
+#: Characters of a line below an axis.
+_LABEL = 10
 
 
 def draw(part: Part, folder: Path) -> Path:
@@ -85,7 +90,8 @@ def _rates(part: Part, axes: Axes) -> None:
         runs = [r for r in part.runs if _named(r, several=several) == name]
         rates = [run["rate"] for run in runs if not run["warm_up"]]
         axes.plot([place] * len(rates), rates, "o", color=_COLOURS[name[0]], alpha=0.7)
-    axes.set_xticks(range(len(names)), ["\n".join(name) for name in names])
+    labels = ["\n".join([name[0], *textwrap.wrap(name[1], _LABEL)]) for name in names]
+    axes.set_xticks(range(len(names)), labels)
     axes.set(ylabel="records/s", xlim=(-0.5, len(names) - 0.5), ylim=(0, None))
     axes.grid(axis="y", alpha=0.3)
 

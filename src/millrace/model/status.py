@@ -15,6 +15,8 @@ class Observed:
 
     pipeline: Pipeline = field(default_factory=lambda: Pipeline(""))
     down: frozenset[str] = frozenset()
+    #: Whether its jobs are queries already: in the middle of a change they are of several files.
+    queries: bool = False
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ Needed:
 - a stream is created, or changed while its jobs stand still, before the `first` of a job that
   uses it (or puts what is malformed there), and removed or changed after the `last` of one;
 - a writer lets go of a stream (`last`) before a reader that lets go of it too, so that the reader
-  can read it to its end; these edges follow the old graph, which has no circle;
+  can read it to its end; these edges follow the old graph, which has no circle but in the middle
+  of a change;
 - pilots before brokers before streams, and back again.
 
 Wished, and given up where it would make a circle: readers of a new stream start before its
@@ -25,10 +26,15 @@ from millrace.plan.draft import Draft
 from millrace.plan.order import Edge
 
 
-def needs(draft: Draft) -> dict[str, set[str]]:
-    """Return, for every step, the steps that must be done before it."""
+def needs(draft: Draft, circle: frozenset[str] = frozenset()) -> dict[str, set[str]]:
+    """Return, for every step, the steps that must be done before it.
+
+    Steps of a `circle` are not held back for what is read to its end: in the middle of a change
+    jobs of two files may write to each other.
+    """
     after: dict[str, set[str]] = {name: set() for name in draft.steps}
-    for edges in (_streams(draft), _drained(draft), _brokers(draft), _pilots(draft)):
+    drained = (edge for edge in _drained(draft) if not circle.issuperset(edge))
+    for edges in (_streams(draft), drained, _brokers(draft), _pilots(draft)):
         for before, then in edges:
             if before is not None and then is not None and before != then:
                 after[then].add(before)
@@ -54,7 +60,7 @@ def _streams(draft: Draft) -> Iterator[Maybe]:
                 yield draft.last[name], draft.streams[Action.CHANGE, key]
 
 
-def _drained(draft: Draft) -> Iterator[Maybe]:
+def _drained(draft: Draft) -> Iterator[tuple[str, str]]:
     """Writers that let go of a stream come before readers that let go of it."""
     for key in draft.old.streams:
         readers = _leaving(draft, key, draft.old.readers.get(key, ()), draft.new.readers)

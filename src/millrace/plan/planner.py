@@ -28,13 +28,16 @@ def plan(desired: Pipeline, observed: Observed, facts: Facts) -> Plan:
 
     Jobs that are one query are one thing here, under the name of the first.
     """
-    before, wanted = as_queries(observed.pipeline), as_queries(desired)
+    before = observed.pipeline if observed.queries else as_queries(observed.pipeline)
+    wanted = as_queries(desired)
     draft = Draft(World(before), World(wanted), facts, observed.down)
     draft.fill()
     needed = needs(draft)
     if circles := components(draft.steps, needed):
         draft.split({name for circle in circles for name in circle})
         needed = needs(draft)
+        if circles := components(draft.steps, needed):  # of jobs of several files
+            needed = needs(draft, frozenset(name for circle in circles for name in circle))
     after = with_wishes(draft.steps, needed, wishes(draft))
     order = sorted_steps(draft.steps, after, lambda name: _rank(draft.steps[name]))
     if len(order) != len(draft.steps):

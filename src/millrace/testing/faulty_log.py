@@ -29,6 +29,18 @@ class MemoryLog:
         self._clock = clock
         self._changed = threading.Condition()
 
+    def grow(self, stream: str, partitions: int) -> None:
+        """Make a stream be there with so many partitions, or more."""
+        with self._changed:
+            there = self._streams.setdefault(stream, [])
+            there += [[] for _ in range(partitions - len(there))]
+            self._turns.setdefault(stream, 0)
+
+    def forget(self, stream: str) -> None:
+        """Remove a stream with its records."""
+        with self._changed:
+            self._streams.pop(stream, None)
+
     def write(self, stream: str, records: Iterable[Record]) -> int:
         """Append records, each to be read at once; see the port."""
         partitions = self._partitions(stream)

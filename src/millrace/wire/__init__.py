@@ -4,7 +4,8 @@ from millrace.wire.documents import (
     diagnostic_document,
     pipeline_document,
     plan_document,
+    plan_of,
     step_document,
 )
 
-__all__ = ["diagnostic_document", "pipeline_document", "plan_document", "step_document"]
+__all__ = ["diagnostic_document", "pipeline_document", "plan_document", "plan_of", "step_document"]

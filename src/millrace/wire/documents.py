@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from millrace.errors import Diagnostic, Location
+from millrace.model.impact import Impact
 from millrace.model.pipeline import Pipeline
-from millrace.model.step import Plan, Reason, Step
+from millrace.model.step import Action, Kind, Plan, Reason, Step
 from millrace.model.text import written
 
 
@@ -65,6 +67,38 @@ def step_document(step: Step) -> dict[str, Any]:
         "joins": list(step.joins),
         "after": list(step.after),
     }
+
+
+def plan_of(document: Mapping[str, Any]) -> Plan:
+    """Return the plan of its document."""
+    steps = tuple(_step_of(step) for step in document["steps"])
+    return Plan(steps, document["untouched_jobs"], tuple(document["notes"]))
+
+
+def _step_of(document: Mapping[str, Any]) -> Step:
+    return Step(
+        Action(document["action"]),
+        Kind(document["kind"]),
+        document["name"],
+        document["place"],
+        _impact_of(document["impact"]),
+        tuple(_reason_of(reason) for reason in document["reasons"]),
+        tuple(document["keeps"]),
+        document["stateful"],
+        tuple(document["drains"]),
+        tuple(document["joins"]),
+        tuple(document["after"]),
+    )
+
+
+def _impact_of(text: str) -> Impact | None:
+    return next((impact for impact in Impact if impact.text == text), None)
+
+
+def _reason_of(document: Mapping[str, str]) -> Reason:
+    impact = _impact_of(document["impact"]) or Impact.IGNORE
+    named = {key: document[key] for key in ("field", "old", "new") if key in document}
+    return Reason(document["text"], impact, **named)
 
 
 def _reason(reason: Reason) -> dict[str, str]:

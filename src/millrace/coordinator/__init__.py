@@ -1,0 +1,1 @@
+"""Holds what is wanted, orders the steps between sites, and says how far they are."""

@@ -1,0 +1,199 @@
+"""A change on its way: which steps are done, and what comes next. Decisions only, no effects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from millrace.coordinator.deployment import Deployment
+from millrace.coordinator.files import Files
+from millrace.coordinator.phases import (
+    Phase,
+    Reports,
+    Start,
+    finished,
+    ordered,
+    outcome,
+    phases_of,
+)
+from millrace.model.step import Action, Kind, Plan, Step
+from millrace.ports import Entry, EntryKind
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What an operation is decided by, beside itself."""
+
+    files: Files
+    #: Where a query starts by a step, as things are at that moment.
+    start: Callable[[Deployment, Step], Start]
+    reports: Reports
+    now: float
+    #: How long a phase may take that is not known to have failed, in seconds.
+    patience: float
+
+
+class OperationState(StrEnum):
+    """How an operation is; the last four are for ever.
+
+    One that is refused has done nothing.
+    """
+
+    EXAMINING = "examining"
+    RUNNING = "running"
+    UNDOING = "undoing"
+    DONE = "done"
+    UNDONE = "undone"
+    STUCK = "stuck"
+    REFUSED = "refused"
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing of it happens any more."""
+        return self not in _ALIVE
+
+
+_ALIVE = frozenset({OperationState.EXAMINING, OperationState.RUNNING, OperationState.UNDOING})
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A change of a pipeline from one file to another."""
+
+    id: str
+    pipeline: str
+    #: The numbers of the files; 0 for none.
+    before: int
+    wanted: int
+    plan: Plan = field(default_factory=Plan)
+    state: OperationState = OperationState.EXAMINING
+    #: By step, how many of its phases are done.
+    done: Mapping[str, int] = field(default_factory=dict)
+    #: By step, since when a phase of it is ordered.
+    since: Mapping[str, float] = field(default_factory=dict)
+    #: What went wrong and is not dealt with yet; and why it was undone.
+    why: str = ""
+    reason: str = ""
+
+    @property
+    def target(self) -> int:
+        """The number of the file that it is on its way to."""
+        return self.before if self.state is OperationState.UNDOING else self.wanted
+
+    def is_done(self, step: Step) -> bool:
+        """Whether all phases of a step are done."""
+        return self.done.get(step.id, 0) >= len(phases_of(step))
+
+    @property
+    def next_steps(self) -> list[Step]:
+        """The steps that may be worked on now; what can't be undone comes when all else is done."""
+        over = {step.id for step in self.plan.steps if self.is_done(step)}
+        left = [step for step in self.plan.steps if step.id not in over]
+        undoable = any(not _final(step) for step in left)
+        return [
+            step
+            for step in left
+            if all(name in over for name in step.after) and not (undoable and _final(step))
+        ]
+
+
+def _final(step: Step) -> bool:
+    """Whether a step takes records away."""
+    return step.action is Action.DELETE and step.kind is not Kind.JOB
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """An operation and its pipeline's deployment, and what the journal is told of a move."""
+
+    operation: Operation
+    deployment: Deployment
+    entries: tuple[Entry, ...] = ()
+
+    def told(self, kind: EntryKind, step: Step, phase: Phase, **more: str) -> Moment:
+        """Return it with one more line for the journal."""
+        detail = {"step": step.id, "phase": phase.value, **more}
+        entry = Entry(kind, f"operation {self.operation.id}", detail)
+        return replace(self, entries=(*self.entries, entry))
+
+
+def advanced(moment: Moment, setting: Setting) -> Moment:
+    """Return the next moment: what is done is ticked off, and what may come now is ordered.
+
+    The same moment comes back where there is nothing to do. A phase that failed for good, or did
+    not get done in time, is told by the operation's `why`; the caller undoes it then.
+    """
+    if moment.operation.state not in (OperationState.RUNNING, OperationState.UNDOING):
+        return moment
+    moved = True
+    while moved and not moment.operation.why:
+        moved = False
+        for step in moment.operation.next_steps:
+            after = _step(moment, step, setting)
+            if after is not moment:
+                moment, moved = after, True
+                break
+    operation = moment.operation
+    if not operation.why and all(map(operation.is_done, operation.plan.steps)):
+        undoing = operation.state is OperationState.UNDOING
+        state = OperationState.UNDONE if undoing else OperationState.DONE
+        moment = replace(moment, operation=replace(operation, state=state))
+    return moment
+
+
+def _step(moment: Moment, step: Step, setting: Setting) -> Moment:
+    operation, deployment = moment.operation, moment.deployment
+    count = operation.done.get(step.id, 0)
+    phase = phases_of(step)[count]
+    if step.id not in operation.since:
+        return _ordered(moment, step, phase, setting)
+    found = outcome(deployment, step, phase, operation.target, setting.reports)
+    if found.done:
+        since = {name: at for name, at in operation.since.items() if name != step.id}
+        after = replace(operation, done={**operation.done, step.id: count + 1}, since=since)
+        left = finished(deployment, step, phase, setting.reports)
+        return replace(moment, operation=after, deployment=left).told(EntryKind.RESULT, step, phase)
+    waited = setting.now - operation.since[step.id]
+    # What is being undone is tried for as long as it takes: there is nothing to go back to.
+    # So is what can't be undone: all else is done then.
+    late = waited > setting.patience and operation.state is OperationState.RUNNING
+    late = late and not _final(step)
+    if late or not found.transient:
+        why = f"{step.id}: {found.error or 'nothing was heard of it in time'}"
+        failed = replace(moment, operation=replace(operation, why=why))
+        return failed.told(EntryKind.RESULT, step, phase, error=why)
+    return moment
+
+
+def _ordered(moment: Moment, step: Step, phase: Phase, setting: Setting) -> Moment:
+    operation, before = moment.operation, moment.deployment
+    start = setting.start(before, step) if phase is Phase.START else None
+    after = ordered(before, step, phase, setting.files, operation.target, start)
+    since = {**operation.since, step.id: setting.now}
+    begun = replace(moment, operation=replace(operation, since=since), deployment=after)
+    return begun.told(EntryKind.INTENT, step, phase)
+
+
+def undoing(moment: Moment, plan: Plan) -> Moment:
+    """Return the moment in which an operation that failed begins to go back."""
+    operation = replace(
+        moment.operation, state=OperationState.UNDOING, plan=plan, done={}, since={}, why=""
+    )
+    return replace(moment, operation=operation)
+
+
+def taken_back(moment: Moment) -> Deployment:
+    """Return the deployment without the stops that were ordered and are not done yet.
+
+    Such a query goes on where it runs, or starts again where it had just stopped.
+    """
+    operation, deployment = moment.operation, moment.deployment
+    for step in operation.plan.steps:
+        if step.id not in operation.since or step.kind is not Kind.JOB:
+            continue
+        if phases_of(step)[operation.done.get(step.id, 0)] is Phase.STOP:
+            placed = deployment.jobs[step.name]
+            goal = replace(placed.goal, running=True, drains=())
+            deployment = deployment.with_job(step.name, replace(placed, goal=goal))
+    return deployment

@@ -1,0 +1,191 @@
+"""What a step of a plan does, phase by phase: what it orders, and when that is done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from millrace.coordinator.deployment import Deployment, Placed
+from millrace.coordinator.files import Files
+from millrace.model.impact import Impact
+from millrace.model.step import Action, Kind, Step
+from millrace.ports import JobState
+from millrace.ports.link import JobGoal, PipelineReport, Positions, Thing
+
+#: Between a stream's name and the number of its file, where two have one name (see `observe`).
+PART = "~"
+#: What each site last told of the pipeline; a site that told nothing yet is not there.
+Reports = Mapping[str, PipelineReport]
+
+
+class Phase(StrEnum):
+    """One order, which is done when the site says so."""
+
+    SERVE = "serve"
+    ENSURE = "ensure"
+    STOP = "stop"
+    START = "start"
+    FORGET = "forget"
+    DROP = "drop"
+    END = "end"
+
+
+_JOB = {
+    Action.CREATE: (Phase.START,),
+    Action.START: (Phase.START,),
+    Action.CHANGE: (Phase.STOP, Phase.START),
+    Action.MOVE: (Phase.STOP, Phase.START),
+    Action.STOP: (Phase.STOP,),
+    Action.DELETE: (Phase.STOP, Phase.FORGET),
+}
+_OTHERS = {
+    Kind.STREAM: ((Phase.ENSURE,), (Phase.DROP,)),
+    Kind.BROKER: ((Phase.SERVE,), (Phase.END,)),
+}
+
+
+def phases_of(step: Step) -> tuple[Phase, ...]:
+    """Return the phases of a step, in their order."""
+    if step.kind is Kind.JOB:
+        return _JOB[step.action]
+    if step.kind not in _OTHERS:
+        return ()  # a pilot: nobody starts these yet
+    if step.kind is Kind.STREAM and step.action is Action.CHANGE and step.impact is Impact.REPLACE:
+        return Phase.DROP, Phase.ENSURE  # its log is made anew
+    return _OTHERS[step.kind][step.action is Action.DELETE]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where and how a query starts: what the change of its pipeline decided."""
+
+    site: str
+    folder: int
+    begins: Positions
+    #: When what it begins at was committed, in milliseconds since the epoch.
+    since: int | None = None
+    brought: tuple[str, int] | None = None
+
+
+def ordered(
+    now: Deployment, step: Step, phase: Phase, files: Files, wanted: int, start: Start | None
+) -> Deployment:
+    """Return the deployment with a phase ordered; `start` is for those that start a query."""
+    name, thing = step.name, (step.name, wanted)
+    match phase:
+        case Phase.SERVE:
+            return replace(now, brokers=_without(now.brokers, name) | {thing})
+        case Phase.END:
+            return replace(now, brokers=_without(now.brokers, name))
+        case Phase.ENSURE:
+            every = now.streams | now.dropped
+            same = frozenset(one for one in every if files.key(one) == files.key(thing))
+            return replace(now, streams=now.streams - same | {thing}, dropped=now.dropped - same)
+        case Phase.DROP:
+            old = _leaving(now.streams, step, files, wanted)
+            return replace(now, streams=now.streams - old, dropped=now.dropped | old)
+        case Phase.STOP:
+            placed = now.jobs[name]
+            drains = tuple(stream.partition(PART)[0] for stream in step.drains)
+            goal = replace(placed.goal, running=False, drains=drains)
+            return now.with_job(name, replace(placed, goal=goal))
+        case Phase.START if start is not None:
+            goal = JobGoal(
+                wanted,
+                now.generation + 1,
+                start.folder,
+                begins=start.begins,
+                since=start.since,
+                brought=start.brought,
+            )
+            return now.with_job(name, Placed(start.site, goal))
+        case _:
+            return now.without_job(name)
+
+
+def _without(things: frozenset[Thing], name: str) -> frozenset[Thing]:
+    return frozenset(thing for thing in things if thing[0] != name)
+
+
+def _named(things: frozenset[Thing], name: str) -> frozenset[Thing]:
+    plain = name.partition(PART)[0]
+    return frozenset(thing for thing in things if thing[0] == plain)
+
+
+def _leaving(streams: frozenset[Thing], step: Step, files: Files, wanted: int) -> frozenset[Thing]:
+    """The stream that a step removes: of its name, at its place, and not where it shall be."""
+    name, parted, number = step.name.partition(PART)
+    if parted:
+        return streams & {(name, int(number))}
+    if step.action is Action.CHANGE:
+        key = files.key((name, wanted))
+        return frozenset(thing for thing in streams if files.key(thing) == key)
+    stays = files.key((step.name, wanted)) if step.name in files.queries(wanted).streams else None
+    return frozenset(
+        thing
+        for thing in streams
+        if thing[0] == step.name and files.site(thing) == step.place and files.key(thing) != stays
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a phase is: done, or not yet, or never by itself for a reason."""
+
+    done: bool = False
+    error: str = ""
+    #: Whether trying again can help, so that it is waited for a while.
+    transient: bool = True
+
+
+def outcome(now: Deployment, step: Step, phase: Phase, wanted: int, reports: Reports) -> Outcome:
+    """Return how a phase that was ordered is, by what its site says."""
+    if phase is Phase.FORGET:
+        return Outcome(done=True)
+    site = site_of(now, step)
+    report = reports.get(site)
+    if report is None:
+        return Outcome(error=f"site {site} has not been heard of")
+    if step.kind is Kind.JOB:
+        return _job(now, step.name, report)
+    done = {
+        Phase.SERVE: report.broker is not None,
+        Phase.END: report.broker is None,
+        Phase.ENSURE: (step.name, wanted) in report.streams,
+        Phase.DROP: not _named(now.dropped, step.name) - report.gone,
+    }[phase]
+    return Outcome(done, "" if done else report.errors.get(step.name, ""))
+
+
+def _job(now: Deployment, name: str, report: PipelineReport) -> Outcome:
+    goal, job = now.jobs[name].goal, report.jobs.get(name)
+    if job is None or job.generation != goal.generation:
+        return Outcome()
+    if not goal.running:
+        return Outcome(job.state in (JobState.STOPPED, JobState.ENDED), job.error)
+    if job.state in (JobState.RUNNING, JobState.ENDED):
+        return Outcome(done=True)
+    told = f"{job.error} ({job.hint})" if job.hint else job.error
+    return Outcome(error=told, transient=job.state is not JobState.FAILED or job.transient)
+
+
+def site_of(now: Deployment, step: Step) -> str:
+    """Return the site that carries a step out."""
+    if step.kind is Kind.JOB and step.name in now.jobs:
+        return now.jobs[step.name].site
+    return step.place
+
+
+def finished(now: Deployment, step: Step, phase: Phase, reports: Reports) -> Deployment:
+    """Return the deployment after a phase is done: what is gone is forgotten, positions kept."""
+    if phase is Phase.DROP:
+        return replace(now, dropped=now.dropped - _named(now.dropped, step.name))
+    if phase is Phase.STOP:
+        placed = now.jobs[step.name]
+        job = reports[placed.site].jobs[step.name]
+        at, reached = job.progress.at, job.progress.positions
+        if reached:
+            placed = replace(placed, reached=reached, at=int(at * 1000))
+        return now.with_job(step.name, placed)
+    return now

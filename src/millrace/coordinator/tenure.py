@@ -1,0 +1,124 @@
+"""Who coordinates: one at a time, each with a higher generation than the one before.
+
+A coordinator keeps a lease in the store and beats. Whoever finds the beat still for a while, by its
+own clock, or its process gone, takes over. All that a coordinator keeps is kept on the condition
+that the lease is still its own: one that slept meanwhile can do nothing when it wakes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+
+from millrace.errors import OperationFailed
+from millrace.ports import Change, Conflict, Store
+
+_KIND = "coordinator"
+LEASE, BEAT = (_KIND, "lease"), (_KIND, "beat")
+#: How often a coordinator beats, and how long its beat may stand still.
+BEAT_SECONDS = 2.0
+STILL_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A process: where it runs, its number, and when it began, for numbers are given again."""
+
+    host: str
+    pid: int
+    born: float
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a coordinator knows of the world to judge another by."""
+
+    #: Whether a process of this host runs.
+    alive: Callable[[Holder], bool]
+    #: Seconds that only go forward.
+    clock: Callable[[], float]
+    sleep: Callable[[float], None]
+
+
+class Superseded(OperationFailed):
+    """Another coordinator has taken over: this one must do nothing more."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "superseded",
+            "another coordinator has taken over",
+            "it serves this state now; this one ends",
+        )
+
+
+@dataclass(slots=True)
+class Tenure:
+    """The right to change a store, for as long as nobody else took it."""
+
+    store: Store
+    generation: int
+    holder: Holder
+    _beats: int = field(default=0)
+
+    def commit(self, change: Change) -> int:
+        """Keep a change; raises `Superseded`, with nothing kept, where the right is another's."""
+        lease = _lease(self.generation, self.holder)
+        try:
+            return self.store.commit(change + Change(expects={LEASE: lease}))
+        except Conflict as conflict:
+            if conflict.key == LEASE:
+                raise Superseded from conflict
+            raise
+
+    def beat(self) -> None:
+        """Show that this coordinator is there."""
+        self._beats += 1
+        self.commit(Change({BEAT: {"beats": self._beats}}))
+
+
+def _lease(generation: int, holder: Holder) -> dict[str, object]:
+    return {"generation": generation, **asdict(holder)}
+
+
+def take(store: Store, holder: Holder, around: Around) -> Tenure:
+    """Return the right to change a store; waits no longer than a beat may stand still.
+
+    Raises where another coordinator has it and beats.
+    """
+    known = store.load(_KIND)
+    found = known.get("lease")
+    if found is not None:
+        generation = int(found["generation"])
+        other = Holder(found["host"], found["pid"], found["born"])
+
+        def gone() -> bool:  # of a process elsewhere nobody knows here
+            return other.host == holder.host and not around.alive(other)
+
+        _wait_still(store, known.get("beat"), other, around, gone)
+    else:
+        generation = 0
+    lease = _lease(generation + 1, holder)
+    try:
+        store.commit(Change({LEASE: lease, BEAT: {"beats": 0}}, expects={LEASE: found}))
+    except Conflict:
+        raise _held(Holder("another host", 0, 0.0)) from None
+    return Tenure(store, generation + 1, holder)
+
+
+def _wait_still(
+    store: Store, beat: object, other: Holder, around: Around, gone: Callable[[], bool]
+) -> None:
+    """Return when the other is gone, or its beat stood still for long; raises when it goes on."""
+    until = around.clock() + STILL_SECONDS
+    while around.clock() < until and not gone():
+        if store.load(_KIND).get("beat") != beat:
+            raise _held(other)
+        around.sleep(BEAT_SECONDS / 4)
+
+
+def _held(other: Holder) -> OperationFailed:
+    return OperationFailed(
+        "already-up",
+        f"a coordinator serves this state already (process {other.pid} at {other.host})",
+        "use that one, stop it first, or give this one another --home",
+    )

@@ -1,0 +1,112 @@
+"""Folders of code as archives, and back: nothing of an archive may leave its folder.
+
+Only zip is read: its table says what comes before anything is unpacked, and entries are checked
+against limits both by what they announce and by what they hold.
+"""
+
+from __future__ import annotations
+
+import io
+import stat
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from millrace.errors import OperationFailed
+
+#: Never part of a user's code.
+_LEFT_OUT = frozenset({"__pycache__", ".git", ".venv", "venv", "node_modules", ".mypy_cache"})
+#: Archives of the same files are the same, whenever they are made.
+_WHEN = (1980, 1, 1, 0, 0, 0)
+_PIECE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What an archive may hold."""
+
+    entries: int = 10_000
+    bytes: int = 512 << 20
+    depth: int = 32
+    #: How many times smaller an entry may be inside; text rarely gets beyond 20.
+    ratio: int = 200
+
+
+def pack(folder: Path) -> bytes:
+    """Return the files of a folder as an archive, but for links and what begins with a dot."""
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+        for path in sorted(_files(folder)):
+            about = zipfile.ZipInfo(path.relative_to(folder).as_posix(), _WHEN)
+            about.compress_type = zipfile.ZIP_DEFLATED
+            about.external_attr = (stat.S_IFREG | 0o600) << 16
+            archive.writestr(about, path.read_bytes())
+    return target.getvalue()
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for path in folder.iterdir():
+        if path.is_symlink() or path.name in _LEFT_OUT or path.name.startswith("."):
+            continue
+        if path.is_dir():
+            yield from _files(path)
+        elif path.is_file():
+            yield path
+
+
+def unpack(archive: Path, folder: Path, limits: Limits | None = None) -> None:
+    """Write the files of an archive into a new folder; raises before the first for a bad one."""
+    limits = limits or Limits()
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            entries = [entry for entry in opened.infolist() if not entry.is_dir()]
+            _check(entries, limits)
+            folder.mkdir(parents=True, mode=0o700)
+            left = limits.bytes
+            for entry in entries:
+                left -= _written(opened, entry, folder / entry.filename, left)
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError) as error:
+        raise _refused(f"it can't be read: {error}") from error
+
+
+def _check(entries: list[zipfile.ZipInfo], limits: Limits) -> None:
+    if len(entries) > limits.entries:
+        raise _refused(f"it has {len(entries)} files, and {limits.entries} are allowed")
+    if sum(entry.file_size for entry in entries) > limits.bytes:
+        raise _refused(f"it would be larger than {limits.bytes >> 20} MiB")
+    seen: set[str] = set()
+    for entry in entries:
+        name = entry.filename
+        path = PurePosixPath(name)
+        kind = stat.S_IFMT(entry.external_attr >> 16)
+        if kind not in (0, stat.S_IFREG):
+            raise _refused(f"{name!r} is a link or a device")
+        if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name or not name:
+            raise _refused(f"{name!r} leads out of its folder")
+        if len(path.parts) > limits.depth:
+            raise _refused(f"{name[:80]!r} lies more than {limits.depth} folders deep")
+        if entry.file_size > limits.ratio * max(entry.compress_size, 1024):
+            raise _refused(f"{name!r} is {limits.ratio} times larger than what is packed")
+        if (plain := name.casefold()) in seen:
+            raise _refused(f"{name!r} is there twice, as some disks see it")
+        seen.add(plain)
+
+
+def _written(opened: zipfile.ZipFile, entry: zipfile.ZipInfo, path: Path, most: int) -> int:
+    """Write one file; what it holds counts, not what the table said."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    size = 0
+    with opened.open(entry) as source, path.open("xb") as target:
+        while piece := source.read(_PIECE):
+            size += len(piece)
+            if size > min(most, entry.file_size):
+                raise _refused(f"{entry.filename!r} holds more than it said")
+            target.write(piece)
+    return size
+
+
+def _refused(why: str) -> OperationFailed:
+    return OperationFailed(
+        "bad-archive", f"the archive was refused: {why}", "pack the folder of the jobs' code anew"
+    )

@@ -1,0 +1,211 @@
+"""Keepers of three sites and a coordinator's board, on the fakes that are shipped."""
+# ruff: noqa: ARG002 - fakes have the arguments of what they stand for
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from millrace.agent.generations import Generations
+from millrace.agent.keeper import Keeper
+from millrace.coordinator.board import Board
+from millrace.coordinator.operation import OperationState
+from millrace.errors import OperationFailed
+from millrace.model.pipeline import Pipeline
+from millrace.model.status import JobFacts
+from millrace.plan.fuse import as_queries
+from millrace.ports import JobOrder, JobState, Progress
+from millrace.ports.link import JobGoal, PipelineGoal, PipelineReport
+from millrace.spec import load_text
+from millrace.testing.fakes import FakeBroker, FakeEngine
+from tests.coordinator.test_histories import valid_world
+from tests.plan.test_plan_properties import SITES
+
+LIMIT = 30.0
+
+
+@dataclass
+class FakeWorkshop:
+    """A site of fakes; `others` are those of all sites."""
+
+    site: str
+    others: dict[str, FakeWorkshop]
+    place: Path
+    kafka: FakeBroker = field(default_factory=FakeBroker)
+    spark: FakeEngine = field(default_factory=FakeEngine)
+
+    def broker(self, file: Pipeline) -> FakeBroker:
+        return self.kafka
+
+    def engine(self, file: Pipeline, query: str) -> FakeEngine:
+        return self.spark
+
+    def order(self, file: Pipeline, query: str, goal: JobGoal) -> JobOrder:
+        return JobOrder(file, as_queries(file).jobs[query], {}, self.place, self.place)
+
+    def ends(self, file: Pipeline, stream: str) -> dict[int, int]:
+        there = self.others[file.streams[stream].site or ""].kafka.log
+        return {part: span.end for part, span in there.ends(file.streams[stream].address).items()}
+
+    def progress(self, file: Pipeline, query: str, goal: JobGoal) -> Progress:
+        known = self.spark.jobs.get(query)
+        return known.progress if known is not None else Progress()
+
+
+@dataclass
+class Stage:
+    """A coordinator's board over sites of fakes, in real time."""
+
+    pool: ThreadPoolExecutor
+    place: Path
+    board: Board = field(default_factory=lambda: Board.empty("p"))
+    shops: dict[str, FakeWorkshop] = field(default_factory=dict)
+    keepers: dict[str, Keeper] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for site in SITES:
+            self.shops[site] = FakeWorkshop(site, self.shops, self.place)
+            self.keepers[site] = self.keeper(site)
+
+    def keeper(self, site: str) -> Keeper:
+        generations = Generations(self.place / site / "generations.json")
+        return Keeper(self.shops[site], generations, self.pool, time.monotonic)
+
+    def apply(self, wanted: Pipeline) -> OperationState:
+        self.board, _ = self.board.submitted(wanted, "op")
+        return self.finish()
+
+    def finish(self) -> OperationState:
+        until = time.monotonic() + LIMIT
+        while self.board.busy:
+            assert time.monotonic() < until, self.board.operation
+            self.round()
+        assert self.board.operation is not None
+        return self.board.operation.state
+
+    def round(self) -> None:
+        goals = self.board.goals()
+        reports: dict[str, PipelineReport] = {}
+        for site, keeper in self.keepers.items():
+            goal = goals.get(site, PipelineGoal())
+            keeper.tell(goal)
+            keeper.tick()
+            reports[site] = examined(keeper.report(), goal)
+        self.board, _ = self.board.ticked(reports, time.monotonic(), LIMIT / 2)
+        time.sleep(0.001)
+
+    def running(self) -> set[tuple[str, str]]:
+        return {
+            (name, site)
+            for site, shop in self.shops.items()
+            for name, status in shop.spark.jobs.items()
+            if status.state is JobState.RUNNING
+        }
+
+
+def examined(report: PipelineReport, goal: PipelineGoal) -> PipelineReport:
+    """What engines say of jobs comes from elsewhere here."""
+    if goal.examined is None:
+        return report
+    queries = as_queries(goal.revisions[goal.examined]).jobs
+    facts = {
+        one.name: JobFacts(stateful=one.window is not None)
+        for name in goal.queries
+        for one in (queries[name].members or (queries[name],))
+    }
+    return PipelineReport(
+        report.broker, report.streams, report.gone, report.jobs, report.errors, goal.examined, facts
+    )
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with ThreadPoolExecutor(8) as pool:
+        yield Stage(pool, tmp_path)
+
+
+def wanted_jobs(pipeline: Pipeline) -> set[tuple[str, str]]:
+    return {(name, job.site or "") for name, job in as_queries(pipeline).jobs.items()}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_sites_become_what_files_say(stage: Stage, seed: int) -> None:
+    chance = random.Random(seed)
+    wanted: Pipeline | None = None
+    for _ in range(4):
+        wanted = valid_world(chance, wanted)
+        assert stage.apply(wanted) is OperationState.DONE
+        assert stage.running() == wanted_jobs(wanted)
+        streams = {
+            (site, name)
+            for site, shop in stage.shops.items()
+            for name in shop.kafka.status().streams
+        }
+        stored = as_queries(wanted).streams.values()
+        assert streams == {(stream.site, stream.address) for stream in stored}
+
+
+ROADS = """
+pipeline: p
+sites: {s0: {broker: kafka}, s1: {broker: kafka}, s2: {broker: kafka}}
+streams: {raw: {site: s0, schema: {n: int}}, out: {site: s1, schema: {n: int}}}
+jobs: {copy: {site: SITE, from: raw, to: out, sql: SELECT n FROM raw}}
+"""
+
+
+def roads(site: str) -> Pipeline:
+    return load_text(ROADS.replace("SITE", site)).required()
+
+
+def test_a_move_that_fails_leaves_the_old_place_running(stage: Stage) -> None:
+    assert stage.apply(roads("s0")) is OperationState.DONE
+    stage.shops["s1"].spark.broken["copy"] = OperationFailed("no", "no room there", "make some")
+    assert stage.apply(roads("s1")) is OperationState.UNDONE
+    assert stage.board.operation is not None
+    assert "no room there" in stage.board.operation.reason
+    assert stage.running() == {("copy", "s0")}
+    stage.shops["s1"].spark.broken.clear()
+    assert stage.apply(roads("s1")) is OperationState.DONE
+    assert stage.running() == {("copy", "s1")}
+
+
+def test_what_fails_for_a_while_is_tried_again(stage: Stage) -> None:
+    shop = stage.shops["s0"]
+    shop.spark.broken["copy"] = OperationFailed("busy", "not yet", transient=True)
+    stage.board, _ = stage.board.submitted(roads("s0"), "op")
+    for _ in range(100):
+        stage.round()
+    assert stage.running() == set()
+    shop.spark.broken.clear()
+    assert stage.finish() is OperationState.DONE
+    assert stage.running() == {("copy", "s0")}
+
+
+def test_an_agent_that_begins_anew_refuses_orders_that_are_over(stage: Stage) -> None:
+    assert stage.apply(roads("s0")) is OperationState.DONE
+    late = stage.board.goals()["s0"]
+    assert stage.apply(roads("s1")) is OperationState.DONE
+    assert stage.apply(roads("s0")) is OperationState.DONE
+    keeper = stage.keepers["s0"] = stage.keeper("s0")
+    keeper.tell(late)
+    until = time.monotonic() + LIMIT
+    while (found := keeper.report().jobs["copy"]).state is not JobState.FAILED:
+        assert time.monotonic() < until
+        keeper.tick()
+        time.sleep(0.01)
+    assert "later order" in found.error
+    assert not found.transient
+
+
+def test_untouched_jobs_are_not_started_again(stage: Stage) -> None:
+    assert stage.apply(roads("s0")) is OperationState.DONE
+    starts = stage.shops["s0"].spark.starts
+    for _ in range(3):
+        assert stage.apply(roads("s0")) is OperationState.DONE
+    assert stage.shops["s0"].spark.starts == starts

@@ -1,0 +1,228 @@
+"""Sites as a coordinator sees them, in their own time: slow, away for a while, back again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from millrace.coordinator.board import Board
+from millrace.coordinator.files import Files
+from millrace.model.job import Job, Mode
+from millrace.model.pipeline import Pipeline
+from millrace.model.places import Key, World
+from millrace.model.status import JobFacts
+from millrace.plan.fuse import as_queries
+from millrace.ports import JobState, Progress
+from millrace.ports.link import JobReport, PipelineGoal, PipelineReport, Thing
+from millrace.testing.memory_store import MemoryStore
+
+PATIENCE = 200.0
+
+
+@dataclass(slots=True)
+class FakeSite:
+    """A site whose agent does one thing at a time, and not always at once."""
+
+    name: str
+    all_sites: dict[str, FakeSite]
+    #: Queries that can't start here, by name and file.
+    broken: set[tuple[str, str, int]]
+    #: The same of those that engines refuse when they look at them.
+    wrong_code: set[tuple[str, str, int]]
+    goal: PipelineGoal = field(default_factory=PipelineGoal)
+    running: dict[str, int] = field(default_factory=dict)
+    #: What the queries that run are, and where the streams are that they use.
+    jobs: dict[str, Job] = field(default_factory=dict)
+    used: dict[str, set[Key]] = field(default_factory=dict)
+    failed: dict[str, int] = field(default_factory=dict)
+    highest: dict[str, int] = field(default_factory=dict)
+    serving: bool = False
+    logs: set[Key] = field(default_factory=set)
+    starts: int = 0
+    actions: int = 0
+    away: int = 0
+    known: Files = field(default_factory=Files)
+
+    def tell(self, goal: PipelineGoal) -> None:
+        self.goal = goal
+        for number, file in goal.revisions.items():
+            if number not in self.known:
+                self.known = self.known.with_file(number, file)
+
+    def act(self, chance: random.Random) -> None:
+        """Do one of the things that are not as they shall be."""
+        todo: list[tuple[str, Any]] = []
+        todo += [("broker", "")] if self.serving != (self.goal.serving is not None) else []
+        todo += [
+            ("ensure", thing) for thing in self.goal.streams if self.key(thing) not in self.logs
+        ]
+        todo += [("drop", thing) for thing in self.goal.dropped if self.key(thing) in self.logs]
+        todo += [("job", name) for name in {*self.goal.jobs, *self.running} if self.wrong(name)]
+        if todo:
+            self.actions += 1
+            kind, what = chance.choice(sorted(todo, key=str))
+            getattr(self, f"_{kind}")(what)
+
+    def key(self, thing: Thing) -> Key:
+        return self.known.key(thing)
+
+    def wrong(self, name: str) -> bool:
+        goal = self.goal.jobs.get(name)
+        if goal is None or not goal.running:
+            return name in self.running
+        if goal.generation < self.highest.get(name, 0) or self.failed.get(name) == goal.generation:
+            return False
+        return self.running.get(name) != goal.generation
+
+    def _broker(self, _: str) -> None:
+        self.serving = self.goal.serving is not None
+
+    def _ensure(self, thing: Thing) -> None:
+        assert self.serving, f"{thing} at {self.name}, whose broker is not there"
+        self.logs.add(self.key(thing))
+
+    def _drop(self, thing: Thing) -> None:
+        key = self.key(thing)
+        for site in self.all_sites.values():
+            for name in site.running:
+                assert key not in site.used[name], f"{thing} is removed while {name} uses it"
+        self.logs.discard(key)
+
+    def _job(self, name: str) -> None:
+        if name in self.running:
+            del self.running[name]
+            return
+        goal = self.goal.jobs[name]
+        self.highest[name] = goal.generation
+        if (self.name, name, goal.revision) in self.broken:
+            self.failed[name] = goal.generation
+            return
+        there = {key for site in self.all_sites.values() for key in site.logs}
+        job = self.known.queries(goal.revision).jobs[name]
+        used = {self.key((stream, goal.revision)) for stream in (*job.reads, *job.writes)}
+        assert used <= there, f"{name} starts without {used - there}"
+        others = [site.name for site in self.all_sites.values() if name in site.running]
+        assert not others, f"{name} runs at {others} and starts at {self.name}"
+        self.running[name] = goal.generation
+        self.used[name] = used
+        self.jobs[name] = job
+        self.starts += 1
+
+    def report(self) -> PipelineReport:
+        return PipelineReport(
+            "here" if self.serving else None,
+            frozenset(thing for thing in self.goal.streams if self.key(thing) in self.logs),
+            frozenset(thing for thing in self.goal.dropped if self.key(thing) not in self.logs),
+            {name: self._reported(name) for name in self.goal.jobs},
+            {},
+            *self._examined(),
+        )
+
+    def _examined(self) -> tuple[int | None, dict[str, JobFacts], dict[str, str]]:
+        """What its engines say of the queries that it is asked about."""
+        number = self.goal.examined
+        if number is None:
+            return None, {}, {}
+        facts: dict[str, JobFacts] = {}
+        for name in self.goal.queries:
+            job = self.known.queries(number).jobs[name]
+            for one in job.members or (job,):
+                stateful = one.window is not None
+                facts[one.name] = JobFacts(Mode.MICRO_BATCH, (), {}, ("Project",), stateful)
+        wrong = {(self.name, name, number) for name in self.goal.queries} & self.wrong_code
+        refused = {name: f"job {name}: no such column" for _, name, _ in wrong}
+        return number, {n: f for n, f in facts.items() if n not in refused}, refused
+
+    def _reported(self, name: str) -> JobReport:
+        goal = self.goal.jobs[name]
+        if name in self.running:
+            progress = Progress(batch=self.running[name])
+            return JobReport(self.running[name], JobState.RUNNING, progress=progress)
+        if goal.running and self.failed.get(name) == goal.generation:
+            return JobReport(goal.generation, JobState.FAILED, error="bad", transient=False)
+        if goal.running:
+            return JobReport(goal.generation, JobState.STARTING)
+        return JobReport(goal.generation, JobState.STOPPED)
+
+
+@dataclass(slots=True)
+class Play:
+    """A coordinator and its sites; it may end at any moment and begin again from its store."""
+
+    sites: tuple[str, ...]
+    chance: random.Random
+    faults: bool = False
+    store: MemoryStore = field(default_factory=MemoryStore)
+    board: Board = field(default_factory=lambda: Board.empty("p"))
+    world: dict[str, FakeSite] = field(default_factory=dict)
+    broken: set[tuple[str, str, int]] = field(default_factory=set)
+    wrong_code: set[tuple[str, str, int]] = field(default_factory=set)
+    now: float = 0.0
+    crashes: int = 0
+
+    def __post_init__(self) -> None:
+        for name in self.sites:
+            self.world[name] = FakeSite(name, self.world, self.broken, self.wrong_code)
+        self.store.commit(self.board.change())
+
+    def submit(self, wanted: Pipeline) -> None:
+        board, change = self.board.submitted(wanted, f"op-{self.now}")
+        self._commit(board, change)
+
+    def _commit(self, board: Board, change: object) -> None:
+        """Keep a change; a coordinator that ends just before or after begins again."""
+        fate = self.chance.random() if self.faults else 1.0
+        if fate >= 0.1:
+            self.store.commit(change)  # type: ignore[arg-type]
+            self.board = board
+        if fate < 0.2:
+            self.crashes += 1
+            self.restart()
+
+    def restart(self) -> None:
+        self.board = Board.restored(self.store, "p", self.now)
+
+    def tick(self) -> None:
+        self.now += 1
+        reports: dict[str, PipelineReport] = {}
+        goals: Mapping[str, PipelineGoal] = self.board.goals()
+        for site in self.world.values():
+            if self.faults and self.chance.random() < 0.02:
+                site.away = self.chance.randrange(1, 30)
+            site.away = max(site.away - 1, 0)
+            if not site.away:
+                site.tell(goals.get(site.name, PipelineGoal()))
+                reports[site.name] = site.report()
+            if self.faults and self.chance.random() < 0.01:
+                site.running.clear()  # its agent and all it ran was killed
+            if self.chance.random() < 0.7:
+                site.act(self.chance)
+        board, change = self.board.ticked(reports, self.now, PATIENCE)
+        if change is not None:
+            self._commit(board, change)
+
+    def settle(self, most: int = 3000) -> None:
+        """Go on until the change is over and nothing happens any more."""
+        quiet = 0
+        for _ in range(most):
+            before = sum(site.actions for site in self.world.values())
+            self.tick()
+            acted = sum(site.actions for site in self.world.values()) != before
+            quiet = 0 if acted or self.board.busy else quiet + 1
+            if quiet > 40:
+                return
+        raise AssertionError(f"not settled: {self.board.operation}")
+
+    def check(self, wanted: Pipeline) -> None:
+        """All is as the file says, and nothing else is there."""
+        queries = as_queries(wanted)
+        running = {(name, site.name) for site in self.world.values() for name in site.running}
+        assert running == {(name, job.site or "") for name, job in queries.jobs.items()}
+        for site in self.world.values():
+            for name in site.running:
+                assert site.jobs[name] == queries.jobs[name]
+        there = {key for site in self.world.values() for key in site.logs}
+        keys = {World(wanted).stream_key(name) for name in queries.streams}
+        assert there == keys, (there - keys, keys - there)
