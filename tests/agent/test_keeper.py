@@ -18,7 +18,6 @@ from millrace.coordinator.board import Board
 from millrace.coordinator.operation import OperationState
 from millrace.errors import OperationFailed
 from millrace.model.pipeline import Pipeline
-from millrace.model.status import JobFacts
 from millrace.plan.fuse import as_queries
 from millrace.ports import JobOrder, JobState, Progress
 from millrace.ports.link import JobGoal, PipelineGoal, PipelineReport
@@ -46,8 +45,9 @@ class FakeWorkshop:
     def engine(self, file: Pipeline, query: str) -> FakeEngine:
         return self.spark
 
-    def order(self, file: Pipeline, query: str, goal: JobGoal) -> JobOrder:
-        return JobOrder(file, as_queries(file).jobs[query], {}, self.place, self.place)
+    def order(self, file: Pipeline, query: str, goal: JobGoal | None) -> JobOrder:
+        job = as_queries(file).jobs[query]
+        return JobOrder(file, job, {}, self.place, self.place, job.members)
 
     def ends(self, file: Pipeline, stream: str) -> dict[int, int]:
         there = self.others[file.streams[stream].site or ""].kafka.log
@@ -93,10 +93,9 @@ class Stage:
         goals = self.board.goals()
         reports: dict[str, PipelineReport] = {}
         for site, keeper in self.keepers.items():
-            goal = goals.get(site, PipelineGoal())
-            keeper.tell(goal)
+            keeper.tell(goals.get(site, PipelineGoal()))
             keeper.tick()
-            reports[site] = examined(keeper.report(), goal)
+            reports[site] = keeper.report()
         self.board, _ = self.board.ticked(reports, time.monotonic(), LIMIT / 2)
         time.sleep(0.001)
 
@@ -107,21 +106,6 @@ class Stage:
             for name, status in shop.spark.jobs.items()
             if status.state is JobState.RUNNING
         }
-
-
-def examined(report: PipelineReport, goal: PipelineGoal) -> PipelineReport:
-    """What engines say of jobs comes from elsewhere here."""
-    if goal.examined is None:
-        return report
-    queries = as_queries(goal.revisions[goal.examined]).jobs
-    facts = {
-        one.name: JobFacts(stateful=one.window is not None)
-        for name in goal.queries
-        for one in (queries[name].members or (queries[name],))
-    }
-    return PipelineReport(
-        report.broker, report.streams, report.gone, report.jobs, report.errors, goal.examined, facts
-    )
 
 
 @pytest.fixture
@@ -209,3 +193,22 @@ def test_untouched_jobs_are_not_started_again(stage: Stage) -> None:
     for _ in range(3):
         assert stage.apply(roads("s0")) is OperationState.DONE
     assert stage.shops["s0"].spark.starts == starts
+
+
+def test_a_job_that_the_engine_refuses_changes_nothing(stage: Stage) -> None:
+    assert stage.apply(roads("s0")) is OperationState.DONE
+    stage.shops["s1"].spark.refused["copy"] = OperationFailed("bad-query", "no column n")
+    assert stage.apply(roads("s1")) is OperationState.REFUSED
+    assert stage.board.operation is not None
+    assert "no column n" in stage.board.operation.reason
+    assert stage.running() == {("copy", "s0")}
+
+
+def test_a_broker_that_ended_is_started_again(stage: Stage) -> None:
+    assert stage.apply(roads("s0")) is OperationState.DONE
+    kafka = stage.shops["s0"].kafka
+    kafka.stop()
+    until = time.monotonic() + LIMIT
+    while not kafka.status().up:
+        assert time.monotonic() < until
+        stage.round()

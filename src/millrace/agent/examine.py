@@ -16,7 +16,7 @@ from millrace.model.status import JobFacts
 from millrace.plan.fuse import as_queries
 
 #: Queries are only made, never started, so nobody connects to it.
-_NOWHERE = {"bootstrap.servers": "127.0.0.1:9"}
+NOWHERE = {"bootstrap.servers": "127.0.0.1:9"}
 
 
 def examined(
@@ -28,7 +28,7 @@ def examined(
     """
     with _borrowed(folders) as borrowed:
         fleet = Fleet.of(pipeline, borrowed, told)
-        clients = Clients(dict.fromkeys(fleet.brokers, _NOWHERE))
+        clients = Clients(dict.fromkeys(fleet.brokers, NOWHERE))
         queries = as_queries(pipeline)
         places = {name: borrowed.state / name for name in queries.jobs}
         found: dict[str, JobFacts] = {}

@@ -101,34 +101,9 @@ class Fleet:
         return fleet
 
     def _make_driver(self, job: Job, name: str) -> None:
-        site = self.pipeline.sites[job.site or ""]
-        engine = site.engine(EngineKind.SPARK)
-        if job.needs is not EngineKind.SPARK or engine is None:
-            raise OperationFailed(
-                "not-yet",
-                f"job {job.name} is for {job.needs or job.kind}, which can't be run yet",
-                "use sql, python or map jobs at a site whose engine is spark",
-            )
-        if name in self.drivers:
-            return
-        place = site_place(self.folders, self.pipeline.name, site.name)
-        place = place / "drivers" / name.partition("/")[2]
-        master = engine.master or engine.address
-        options = resolved(engine.options, f"sites.{site.name}.engine.options")
-        if job.jar is not None:
-            self.drivers[name] = ProgramEngine(
-                place, self.java, [self._jars], master=master, options=options
-            )
-        else:
-            self.drivers[name] = SparkEngine(
-                place,
-                self.java,
-                [self._jars],
-                master=master,
-                options=options,
-                java_options=spark_archive(self.java, self.folders.cache).options,
-                program=DRIVER,
-            )
+        if name not in self.drivers:
+            tools = Tools(self.java, self._jars, self._jars, self.folders)
+            self.drivers[name] = driver_of(self.pipeline, job, name, tools)
 
     def launch(self) -> None:
         """Begin to start every process and return at once."""
@@ -162,6 +137,45 @@ class Fleet:
             {name: dialects["java"] for name, dialects in found.items()},
             {name: dialects["librdkafka"] for name, dialects in found.items()},
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What brokers and drivers are started with on this machine."""
+
+    java: Java
+    #: The folders of Kafka's jars, and of those with which Spark reaches it.
+    kafka: Path
+    connector: Path
+    folders: Folders
+
+
+def driver_of(pipeline: Pipeline, job: Job, name: str, tools: Tools) -> Driver:
+    """Return the driver of a name for jobs like this one, not started."""
+    site = pipeline.sites[job.site or ""]
+    engine = site.engine(EngineKind.SPARK)
+    if job.needs is not EngineKind.SPARK or engine is None:
+        raise OperationFailed(
+            "not-yet",
+            f"job {job.name} is for {job.needs or job.kind}, which can't be run yet",
+            "use sql, python or map jobs at a site whose engine is spark",
+        )
+    place = site_place(tools.folders, pipeline.name, site.name)
+    place = place / "drivers" / name.partition("/")[2]
+    master = engine.master or engine.address
+    options = resolved(engine.options, f"sites.{site.name}.engine.options")
+    jars = [tools.connector]
+    if job.jar is not None:
+        return ProgramEngine(place, tools.java, jars, master=master, options=options)
+    return SparkEngine(
+        place,
+        tools.java,
+        jars,
+        master=master,
+        options=options,
+        java_options=spark_archive(tools.java, tools.folders.cache).options,
+        program=DRIVER,
+    )
 
 
 def driver_name(job: Job) -> str:

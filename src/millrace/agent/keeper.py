@@ -6,7 +6,7 @@ fails is tried again later and later; what can't work by itself is only reported
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -15,12 +15,15 @@ from millrace.agent.backoff import Backoff
 from millrace.agent.generations import Generations
 from millrace.errors import OperationFailed
 from millrace.model.pipeline import Pipeline
+from millrace.model.status import JobFacts
 from millrace.ports import Broker, Engine, JobOrder, JobState, JobStatus, Progress
 from millrace.ports.link import JobGoal, JobReport, PipelineGoal, PipelineReport, Thing
 
 #: A thing that work is about: its kind and name.
 Key = tuple[str, str]
 Work = Callable[[], None]
+#: How often a broker is looked at.
+LOOK_SECONDS = 2.0
 
 
 class Workshop(Protocol):
@@ -34,8 +37,11 @@ class Workshop(Protocol):
         """Return the engine that runs a query, up and ready."""
         ...
 
-    def order(self, file: Pipeline, query: str, goal: JobGoal) -> JobOrder:
-        """Return all that an engine needs for a query; its folder is ready to begin in."""
+    def order(self, file: Pipeline, query: str, goal: JobGoal | None) -> JobOrder:
+        """Return all that an engine needs for a query; its folder is ready to begin in.
+
+        Without a goal it is only looked at, where nothing is kept.
+        """
         ...
 
     def ends(self, file: Pipeline, stream: str) -> dict[int, int]:
@@ -55,6 +61,16 @@ class _Run:
     engine: Engine
 
 
+@dataclass(frozen=True, slots=True)
+class _Examined:
+    """What engines found out about queries of a file, and why some can't run."""
+
+    number: int | None = None
+    queries: frozenset[str] = frozenset()
+    facts: Mapping[str, JobFacts] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class Keeper:
     """One pipeline at one site. `tell`, `tick` and `report` are called by one thread."""
@@ -66,8 +82,12 @@ class Keeper:
     goal: PipelineGoal = field(default_factory=PipelineGoal)
     _runs: dict[str, _Run] = field(default_factory=dict)
     _broker: Broker | None = None
+    #: Where it is reached, and when it was looked at last.
+    _address: str = ""
+    _looked: float = 0.0
     _ensured: set[Thing] = field(default_factory=set)
     _gone: set[Thing] = field(default_factory=set)
+    _examined: _Examined = field(default_factory=_Examined)
     _busy: dict[Key, Future[None]] = field(default_factory=dict)
     _backoff: dict[Key, Backoff] = field(default_factory=dict)
     _failures: dict[Key, OperationFailed] = field(default_factory=dict)
@@ -109,10 +129,15 @@ class Keeper:
             yield ("broker", ""), lambda: self._serve(goal.serving or 0)
         elif goal.serving is None and self._broker is not None:
             yield ("broker", ""), self._end_broker
+        elif self._broker is not None and self.clock() - self._looked > LOOK_SECONDS:
+            yield ("broker", ""), self._look
         for thing in sorted(goal.streams - self._ensured):
             yield ("stream", thing[0]), lambda thing=thing: self._ensure(thing)  # type: ignore[misc]
         for thing in sorted(goal.dropped - self._gone):
             yield ("stream", thing[0]), lambda thing=thing: self._drop(thing)  # type: ignore[misc]
+        asked, known = goal.examined, self._examined
+        if asked is not None and (known.number != asked or not goal.queries <= known.queries):
+            yield ("examine", ""), lambda: self._examine(asked, goal.queries)
         for name in sorted({*goal.jobs, *self._runs}):
             if (work := self._job(name, goal.jobs.get(name))) is not None:
                 yield ("job", name), work
@@ -131,10 +156,36 @@ class Keeper:
             return lambda: self._start(name, goal)
         return None
 
+    def _examine(self, number: int, queries: frozenset[str]) -> None:
+        """Ask engines about queries; raises where that may work later."""
+        file = self.goal.revisions[number]
+        facts: dict[str, JobFacts] = {}
+        refused: dict[str, str] = {}
+        for name in sorted(queries):
+            try:
+                engine = self.workshop.engine(file, name)
+                facts |= engine.examine([self.workshop.order(file, name, None)])
+            except OperationFailed as failure:
+                if failure.transient:
+                    raise
+                refused[name] = str(failure)
+        self._examined = _Examined(number, queries, facts, refused)
+
     def _serve(self, number: int) -> None:
         broker = self.workshop.broker(self.goal.revisions[number])
         broker.start()
         self._broker = broker
+        self._look()
+
+    def _look(self) -> None:
+        """See whether the broker serves; one that ended is started again."""
+        if self._broker is None:
+            return
+        status = self._broker.status()
+        if not status.up:
+            self._broker.start()
+            status = self._broker.status()
+        self._address, self._looked = status.address, self.clock()
 
     def _end_broker(self) -> None:
         if self._broker is not None:
@@ -174,16 +225,20 @@ class Keeper:
 
     def report(self) -> PipelineReport:
         """Return what is there; never waits."""
-        goal, serving = self.goal, self._broker
+        goal, serving, known = self.goal, self._broker, self._examined
+        told = known if known.number == goal.examined else _Examined()
         errors = {
             name: str(failure) for (kind, name), failure in self._failures.items() if kind != "job"
         }
         return PipelineReport(
-            serving.status().address if serving is not None else None,
+            self._address if serving is not None else None,
             frozenset(goal.streams & self._ensured),
             frozenset(goal.dropped & self._gone),
             {name: self._reported(name, job) for name, job in goal.jobs.items()},
             errors,
+            told.number,
+            told.facts,
+            told.refused,
         )
 
     def _reported(self, name: str, goal: JobGoal) -> JobReport:

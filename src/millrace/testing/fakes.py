@@ -71,8 +71,9 @@ class FakeBroker:
 class FakeEngine:
     """See the port `Engine`. Its jobs do nothing but run."""
 
-    #: Jobs that can't start, with what is said of them.
+    #: Jobs that can't start, and those that are refused when they are looked at.
     broken: dict[str, OperationFailed] = field(default_factory=dict)
+    refused: dict[str, OperationFailed] = field(default_factory=dict)
     jobs: dict[str, JobStatus] = field(default_factory=dict)
     orders: dict[str, JobOrder] = field(default_factory=dict)
     starts: int = 0
@@ -80,6 +81,9 @@ class FakeEngine:
 
     def examine(self, orders: Sequence[JobOrder]) -> Mapping[str, JobFacts]:
         """Say of each job that it would run in batches; state is what its file says."""
+        for order in orders:
+            if order.job.name in self.refused:
+                raise self.refused[order.job.name]
         return {
             job.name: JobFacts(Mode.MICRO_BATCH, stateful=job.window is not None)
             for order in orders

@@ -1,0 +1,129 @@
+"""A coordinator over two sites with a Kafka and a Spark each: changes without loss."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from millrace.agent.agent import Agent
+from millrace.agent.brokers import site_place
+from millrace.agent.fleet import Tools
+from millrace.agent.workshop import SiteWorkshop
+from millrace.coordinator.operation import Operation, OperationState
+from millrace.coordinator.service import Coordinator
+from millrace.coordinator.tenure import Around, Holder, take
+from millrace.machine import Folders, Java, fetch_jars
+from millrace.model.pipeline import Pipeline
+from millrace.ports import JobState, Record
+from millrace.spec import load_text
+from millrace.stores.sqlite import SqliteStore
+
+pytestmark = pytest.mark.timeout(600)
+LIMIT = 180.0
+ROADS = """
+pipeline: roads
+sites: {north: {broker: kafka}, cloud: {broker: kafka}}
+streams:
+  raw: {site: north, schema: {n: int}, partitions: 2}
+  even: {site: north, partitions: 2}
+  out: {site: cloud, partitions: 2}
+jobs:
+  even: {site: north, from: raw, to: even, sql: "SELECT n FROM raw WHERE n % 2 = 0", mode: MODE}
+  half: {site: SITE, from: even, to: out, sql: "SELECT n DIV 2 AS h FROM even", mode: MODE}
+"""
+
+
+def roads(site: str, mode: str = "micro-batch") -> Pipeline:
+    return load_text(ROADS.replace("SITE", site).replace("MODE", mode)).required()
+
+
+@dataclass
+class Cloud:
+    """A coordinator, in this process, with the sites of one pipeline."""
+
+    folders: Folders
+    tools: Tools
+    file: Path
+    shops: dict[str, SiteWorkshop] = field(default_factory=dict)
+    coordinator: Coordinator | None = None
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def up(self) -> Coordinator:
+        def workshop(pipeline: str, site: str) -> SiteWorkshop:
+            shop = SiteWorkshop(pipeline, site, self.tools, self.folders.state, self.shops)
+            return self.shops.setdefault(site, shop)
+
+        agent = Agent(workshop, lambda pipeline, site: site_place(self.folders, pipeline, site))
+        around = Around(lambda _: False, time.monotonic, time.sleep)
+        tenure = take(SqliteStore(self.file), Holder("here", 1, 0.0), around)
+        made = Coordinator(tenure, agent, time.monotonic, lambda: f"op{next(self.numbers)}")
+        self.coordinator = made
+        return made
+
+    def apply(self, wanted: Pipeline) -> Operation:
+        assert self.coordinator is not None
+        self.coordinator.apply(wanted)
+        until = time.monotonic() + LIMIT
+        while not (found := self.coordinator.operation("roads")).state.over:
+            assert time.monotonic() < until, found
+            self.coordinator.tick()
+            time.sleep(0.05)
+        return found
+
+    def send(self, numbers: range) -> None:
+        records = [Record(json.dumps({"n": n}).encode(), str(n).encode()) for n in numbers]
+        self.shops["north"].broker(roads("north")).log.write("raw", records)
+
+    def read(self, count: int) -> Counter[int]:
+        log = self.shops["cloud"].broker(roads("north")).log
+        until = time.monotonic() + LIMIT
+        while sum(span.end for span in log.ends("out").values()) < count:
+            assert time.monotonic() < until, log.ends("out")
+            assert self.coordinator is not None
+            self.coordinator.tick()
+            time.sleep(0.05)
+        ends = {part: span.end for part, span in log.ends("out").items()}
+        found = log.read("out", dict.fromkeys(ends, 0), ends)
+        return Counter(json.loads(record.value or b"")["h"] for record in found)
+
+    def runs(self) -> set[tuple[str, str]]:
+        return {
+            (name, site)
+            for site, shop in self.shops.items()
+            for driver in shop._drivers.values()
+            for name, status in driver.status().items()
+            if status.state is JobState.RUNNING
+        }
+
+
+@pytest.fixture
+def cloud(java: Java, folders: Folders, jars: Path, tmp_path: Path) -> Iterator[Cloud]:
+    own = Folders(tmp_path / "home", folders.cache)
+    (connector,) = fetch_jars(["spark-kafka"], java, folders.cache)
+    made = Cloud(own, Tools(java, jars, connector, own), tmp_path / "state.db")
+    made.up()
+    try:
+        yield made
+    finally:
+        for shop in made.shops.values():
+            shop.close()
+
+
+def test_a_job_moves_between_sites_and_nothing_is_lost_or_twice(cloud: Cloud) -> None:
+    assert cloud.apply(roads("north")).state is OperationState.DONE
+    assert cloud.runs() == {("even", "north"), ("half", "north")}
+    cloud.send(range(1000))
+    cloud.read(300)
+    moved = cloud.apply(roads("cloud"))
+    assert moved.state is OperationState.DONE
+    assert [step.id for step in moved.plan.steps] == ["move job half"]
+    assert cloud.runs() == {("even", "north"), ("half", "cloud")}
+    cloud.send(range(1000, 2000))
+    assert cloud.read(1000) == Counter(range(1000))
