@@ -21,7 +21,7 @@ from millrace.coordinator.service import Coordinator
 from millrace.coordinator.tenure import Around, Holder, take
 from millrace.machine import Folders, Java, fetch_jars
 from millrace.model.pipeline import Pipeline
-from millrace.ports import JobState, Record
+from millrace.ports import JobState, Log, Record
 from millrace.spec import load_text
 from millrace.stores.sqlite import SqliteStore
 
@@ -83,15 +83,19 @@ class Cloud:
 
     def read(self, count: int) -> Counter[int]:
         log = self.shops["cloud"].broker(roads("north")).log
-        until = time.monotonic() + LIMIT
-        while sum(span.end for span in log.ends("out").values()) < count:
-            assert time.monotonic() < until, log.ends("out")
-            assert self.coordinator is not None
-            self.coordinator.tick()
-            time.sleep(0.05)
+        self.wait_for(log, count)
         ends = {part: span.end for part, span in log.ends("out").items()}
         found = log.read("out", dict.fromkeys(ends, 0), ends)
         return Counter(json.loads(record.value or b"")["h"] for record in found)
+
+    def wait_for(self, log: Log, count: int) -> None:
+        """Go on until there are so many results."""
+        assert self.coordinator is not None
+        until = time.monotonic() + LIMIT
+        while sum(span.end for span in log.ends("out").values()) < count:
+            assert time.monotonic() < until, (log.ends("out"), self.coordinator.tick())
+            self.coordinator.tick()
+            time.sleep(0.05)
 
     def runs(self) -> set[tuple[str, str]]:
         return {
@@ -127,3 +131,50 @@ def test_a_job_moves_between_sites_and_nothing_is_lost_or_twice(cloud: Cloud) ->
     assert cloud.runs() == {("even", "north"), ("half", "cloud")}
     cloud.send(range(1000, 2000))
     assert cloud.read(1000) == Counter(range(1000))
+
+
+WINDOWS = """
+pipeline: roads
+sites: {north: {broker: kafka}, cloud: {broker: kafka}}
+streams:
+  raw: {site: north, schema: {n: int, at: timestamp}}
+  out: {site: cloud}
+jobs:
+  count:
+    site: SITE
+    from: raw
+    to: out
+    window: {of: 10 s, by: at, late: count}
+    aggregate: {n: count(*), sum: sum(n)}
+"""
+
+
+def windows(site: str) -> Pipeline:
+    return load_text(WINDOWS.replace("SITE", site)).required()
+
+
+def timed(numbers: range) -> list[Record]:
+    return [
+        Record(json.dumps({"n": n, "at": f"2026-01-01T00:{n // 60:02}:{n % 60:02}Z"}).encode())
+        for n in numbers
+    ]
+
+
+def test_a_window_moves_in_the_middle_with_what_it_holds(cloud: Cloud) -> None:
+    """The results are those of a run without the move: no window is lost, cut or told twice."""
+    assert cloud.apply(windows("north")).state is OperationState.DONE
+    log = cloud.shops["north"].broker(windows("north")).log
+    log.write("raw", timed(range(95)))  # nine windows are closed by that, one is open
+    out = cloud.shops["cloud"].broker(windows("north")).log
+    cloud.wait_for(out, 9)
+    moved = cloud.apply(windows("cloud"))
+    assert moved.state is OperationState.DONE
+    assert cloud.runs() == {("count", "cloud")}
+    log.write("raw", timed(range(95, 200)))
+    cloud.wait_for(out, 19)
+    ends = {part: span.end for part, span in out.ends("out").items()}
+    rows = [json.loads(r.value or b"") for r in out.read("out", dict.fromkeys(ends, 0), ends)]
+    wanted = {10 * w: (10, sum(range(10 * w, 10 * w + 10))) for w in range(19)}
+    found = {int(r["start"][14:16]) * 60 + int(r["start"][17:19]): (r["n"], r["sum"]) for r in rows}
+    assert found == wanted
+    assert len(rows) == len(wanted)
