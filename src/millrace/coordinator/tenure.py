@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
 from millrace.errors import OperationFailed
+from millrace.machine.failpoint import reach
 from millrace.ports import Change, Conflict, Store
 
 _KIND = "coordinator"
@@ -63,12 +64,15 @@ class Tenure:
     def commit(self, change: Change) -> int:
         """Keep a change; raises `Superseded`, with nothing kept, where the right is another's."""
         lease = _lease(self.generation, self.holder)
+        reach("store.commit.before")
         try:
-            return self.store.commit(change + Change(expects={LEASE: lease}))
+            number = self.store.commit(change + Change(expects={LEASE: lease}))
         except Conflict as conflict:
             if conflict.key == LEASE:
                 raise Superseded from conflict
             raise
+        reach("store.commit.after")
+        return number
 
     def beat(self) -> None:
         """Show that this coordinator is there."""
