@@ -80,7 +80,8 @@ class SiteWorkshop:
         )
         if goal is None:
             return order
-        names = (*job.reads, *job.writes, *_letters(file, query))
+        letters = (file.streams[name].dead_letters for name in job.reads)
+        names = (*job.reads, *job.writes, *(name for name in letters if name is not None))
         used = sorted({file.streams[name].site or "" for name in names})
         brokers = {name: self._neighbour(name).broker(file) for name in used}
         clients = {name: broker.clients() for name, broker in brokers.items()}
@@ -154,10 +155,3 @@ class SiteWorkshop:
             driver.close()
         if self._broker is not None:
             self._broker.stop()
-
-
-def _letters(file: Pipeline, query: str) -> list[str]:
-    """The streams that get what is malformed in a query's inputs."""
-    job = as_queries(file).jobs[query]
-    named = [file.streams[name].dead_letters for name in job.reads]
-    return [name for name in named if name is not None]

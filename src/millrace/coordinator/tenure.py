@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 
 from millrace.errors import OperationFailed
 from millrace.machine.failpoint import reach
-from millrace.ports import Change, Conflict, Store
+from millrace.ports import Change, Conflict, Document, Store
 
 _KIND = "coordinator"
 LEASE, BEAT = (_KIND, "lease"), (_KIND, "beat")
@@ -84,6 +84,10 @@ def _lease(generation: int, holder: Holder) -> dict[str, object]:
     return {"generation": generation, **asdict(holder)}
 
 
+def _holder_of(lease: Document) -> Holder:
+    return Holder(lease["host"], lease["pid"], lease["born"])
+
+
 def take(store: Store, holder: Holder, around: Around) -> Tenure:
     """Return the right to change a store; waits no longer than a beat may stand still.
 
@@ -93,7 +97,7 @@ def take(store: Store, holder: Holder, around: Around) -> Tenure:
     found = known.get("lease")
     if found is not None:
         generation = int(found["generation"])
-        other = Holder(found["host"], found["pid"], found["born"])
+        other = _holder_of(found)
 
         def gone() -> bool:  # of a process elsewhere nobody knows here
             return other.host == holder.host and not around.alive(other)
@@ -104,8 +108,8 @@ def take(store: Store, holder: Holder, around: Around) -> Tenure:
     lease = _lease(generation + 1, holder)
     try:
         store.commit(Change({LEASE: lease, BEAT: {"beats": 0}}, expects={LEASE: found}))
-    except Conflict:
-        raise _held(Holder("another host", 0, 0.0)) from None
+    except Conflict as conflict:
+        raise _held(_holder_of(conflict.found or lease)) from None
     return Tenure(store, generation + 1, holder)
 
 
