@@ -4,7 +4,7 @@ BIN := .venv/bin
 CORE := .venv/.core-installed
 RUN := .venv/.run-installed
 DEV := .venv/.dev-installed
-RUN_EXTRAS := --extra spark --extra kafka --extra postgresql --extra measure
+RUN_EXTRAS := --extra spark --extra kafka --extra postgresql --extra measure --extra server
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --require-hashes
 
 .PHONY: help demo check test soak bench docs lock clean
@@ -53,9 +53,9 @@ soak: $(DEV) ## long seeded campaigns (SEED=, CASES=, PIPELINES=, KILLS=, CUTS=)
 	  -p no:cacheprovider --timeout 3600 tests/engines/spark/test_drawn.py tests/engines/spark/test_state_kills.py \
 	  tests/engines/spark/test_joins.py tests/engines/spark/exact
 
-bench: $(DEV) ## the measurements, about two hours (JSON and pictures in build/bench; PART=latency ...)
+bench: $(DEV) ## the measurements, about three hours (JSON and pictures in build/bench; PART=latency, chains ...)
 	@if [ -z "$(PART)" ]; then $(BIN)/python bench/language.py; fi
-	@$(BIN)/python -m bench.streams $(or $(PART),all)
+	@$(BIN)/python -m bench $(or $(PART),all)
 
 docs: $(DEV) ## remake the generated pages, schema and pictures
 	@$(BIN)/python scripts/generate.py

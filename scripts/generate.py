@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 
+from millrace.api.app import routes
 from millrace.draw import picture, svg
 from millrace.model.status import Observed
 from millrace.plan import plan
@@ -23,6 +24,7 @@ def generated() -> dict[Path, str]:
     new = load("tests/fixtures/speck-listing-1.2.yaml").required()
     return {
         DOCS / "pipeline.schema.json": json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
+        DOCS / "openapi.json": json.dumps(routes().openapi(), indent=2, ensure_ascii=False) + "\n",
         DOCS / "reference.md": reference(),
         DOCS / "pictures" / "road-traffic.svg": svg(picture(traffic)),
         DOCS / "pictures" / "plan.svg": svg(picture(new, old, plan(new, Observed(old), {}))),

@@ -35,6 +35,7 @@ HEAVY = (
     "tests/cli/test_ends.py",
     "tests/cli/test_new.py",
     "tests/cli/test_run.py",
+    "tests/coordinator/test_kills.py",
     "tests/coordinator/test_sites.py",
     "tests/engines/spark/test_binary_jobs.py",
     "tests/engines/spark/test_cluster.py",

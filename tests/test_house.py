@@ -49,7 +49,7 @@ def test_every_plugin_has_its_extra() -> None:
         "ssh",
         "flink",
         "dask",
-        "console",
+        "server",
         "dev",
     } <= extras.keys()
 

@@ -47,7 +47,7 @@ def test_a_command_prints_what_the_readme_shows(command: str, output: str, tmp_p
         cwd=tmp_path,
         timeout=60,
         check=False,
-        env={**os.environ, "NO_COLOR": "1"},
+        env={**os.environ, "NO_COLOR": "1", "MILLRACE_HOME": str(tmp_path / "home")},
     )
     shown = (done.stdout + done.stderr).rstrip()
     if "..." in output:  # a cut output: what is shown must be its beginning and its end

@@ -71,11 +71,7 @@ class Traffic:
 
     def results(self, stream: str) -> list[Row]:
         """All records of a stream of results."""
-        log = self.log(stream)
-        ends = log.ends(stream)
-        start = {part: span.first for part, span in ends.items()}
-        until = {part: span.end for part, span in ends.items()}
-        return [json.loads(record.value or b"") for record in log.read(stream, start, until)]
+        return rows(self.log(stream), stream)
 
 
 class _Counting:
@@ -106,6 +102,14 @@ class _Counting:
 
     def since(self, stream: str, time: int) -> Mapping[int, int]:
         return self._inner.since(stream, time)
+
+
+def rows(log: Log, stream: str) -> list[Row]:
+    """All records of a stream of results."""
+    ends = log.ends(stream)
+    start = {part: span.first for part, span in ends.items()}
+    until = {part: span.end for part, span in ends.items()}
+    return [json.loads(record.value or b"") for record in log.read(stream, start, until)]
 
 
 def edge_of(sensor: str) -> str:

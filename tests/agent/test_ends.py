@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millrace.agent.ends import complete, feeders, in_drain_order, over
+from millrace.agent.ends import feeders, in_drain_order, over
 from millrace.model.pipeline import Pipeline
 from millrace.plan.fuse import as_queries
 from millrace.ports import JobState
@@ -51,12 +51,6 @@ def test_never_and_after() -> None:
 def test_a_program_ends_by_itself() -> None:
     text = TEXT.replace("sql: SELECT * FROM raw", "jar: it.jar")
     assert names(pipeline(text), source=ENDED) == []
-
-
-def test_all_are_over() -> None:
-    found = pipeline()
-    assert complete(found, dict.fromkeys(found.jobs, ENDED))
-    assert not complete(found, {**dict.fromkeys(found.jobs, ENDED), "both": RUNNING})
 
 
 LETTERS = """

@@ -14,8 +14,11 @@ import pytest
 
 from millrace.agent.generations import Generations
 from millrace.agent.keeper import Keeper
+from millrace.agent.making import Surroundings
+from millrace.agent.queries import Queries
 from millrace.coordinator.board import Board
 from millrace.coordinator.operation import OperationState
+from millrace.coordinator.revision import Submission
 from millrace.errors import OperationFailed
 from millrace.model.pipeline import Pipeline
 from millrace.plan.fuse import as_queries
@@ -45,17 +48,34 @@ class FakeWorkshop:
     def engine(self, file: Pipeline, query: str) -> FakeEngine:
         return self.spark
 
-    def order(self, file: Pipeline, query: str, goal: JobGoal | None) -> JobOrder:
+    def order(
+        self, file: Pipeline, query: str, goal: JobGoal | None, around: Surroundings
+    ) -> JobOrder:
         job = as_queries(file).jobs[query]
         return JobOrder(file, job, {}, self.place, self.place, job.members)
 
-    def ends(self, file: Pipeline, stream: str) -> dict[int, int]:
+    def ends(self, file: Pipeline, stream: str, around: Surroundings) -> dict[int, int]:
         there = self.others[file.streams[stream].site or ""].kafka.log
         return {part: span.end for part, span in there.ends(file.streams[stream].address).items()}
 
-    def progress(self, file: Pipeline, query: str, goal: JobGoal) -> Progress:
+    def progress(self, file: Pipeline, query: str, goal: JobGoal) -> dict[str, Progress]:
         known = self.spark.jobs.get(query)
-        return known.progress if known is not None else Progress()
+        return {query: known.progress} if known is not None else {}
+
+    def parcel(self, query: str, number: int) -> str:
+        return "0" * 64
+
+    def log(self, file: Pipeline, query: str) -> Path:
+        return self.place / "log"
+
+    def halt(self) -> None:
+        self.spark.close()
+
+    def kill(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.kafka.stop()
 
 
 @dataclass
@@ -67,6 +87,7 @@ class Stage:
     board: Board = field(default_factory=lambda: Board.empty("p"))
     shops: dict[str, FakeWorkshop] = field(default_factory=dict)
     keepers: dict[str, Keeper] = field(default_factory=dict)
+    heard: dict[str, PipelineReport] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for site in SITES:
@@ -75,10 +96,11 @@ class Stage:
 
     def keeper(self, site: str) -> Keeper:
         generations = Generations(self.place / site / "generations.json")
-        return Keeper(self.shops[site], generations, self.pool, time.monotonic)
+        queries = Queries(self.shops[site], generations)
+        return Keeper(site, self.shops[site], queries, self.pool, time.monotonic)
 
     def apply(self, wanted: Pipeline) -> OperationState:
-        self.board, _ = self.board.submitted(wanted, "op")
+        self.board, _ = self.board.submitted(Submission(wanted, state_loss=True))
         return self.finish()
 
     def finish(self) -> OperationState:
@@ -90,12 +112,13 @@ class Stage:
         return self.board.operation.state
 
     def round(self) -> None:
-        goals = self.board.goals()
+        goals = self.board.goals(self.heard)
         reports: dict[str, PipelineReport] = {}
         for site, keeper in self.keepers.items():
             keeper.tell(goals.get(site, PipelineGoal()))
             keeper.tick()
             reports[site] = keeper.report()
+        self.heard = reports
         self.board, _ = self.board.ticked(reports, time.monotonic(), LIMIT / 2)
         time.sleep(0.001)
 
@@ -162,7 +185,7 @@ def test_a_move_that_fails_leaves_the_old_place_running(stage: Stage) -> None:
 def test_what_fails_for_a_while_is_tried_again(stage: Stage) -> None:
     shop = stage.shops["s0"]
     shop.spark.broken["copy"] = OperationFailed("busy", "not yet", transient=True)
-    stage.board, _ = stage.board.submitted(roads("s0"), "op")
+    stage.board, _ = stage.board.submitted(Submission(roads("s0")))
     for _ in range(100):
         stage.round()
     assert stage.running() == set()
@@ -173,7 +196,7 @@ def test_what_fails_for_a_while_is_tried_again(stage: Stage) -> None:
 
 def test_an_agent_that_begins_anew_refuses_orders_that_are_over(stage: Stage) -> None:
     assert stage.apply(roads("s0")) is OperationState.DONE
-    late = stage.board.goals()["s0"]
+    late = stage.board.goals({})["s0"]
     assert stage.apply(roads("s1")) is OperationState.DONE
     assert stage.apply(roads("s0")) is OperationState.DONE
     keeper = stage.keepers["s0"] = stage.keeper("s0")
@@ -193,6 +216,18 @@ def test_untouched_jobs_are_not_started_again(stage: Stage) -> None:
     for _ in range(3):
         assert stage.apply(roads("s0")) is OperationState.DONE
     assert stage.shops["s0"].spark.starts == starts
+
+
+def test_a_job_that_its_engine_does_not_know_any_more_is_started(stage: Stage) -> None:
+    """It was set apart by a start of another job of its driver."""
+    assert stage.apply(roads("s0")) is OperationState.DONE
+    engine = stage.shops["s0"].spark
+    del engine.jobs["copy"]
+    until = time.monotonic() + LIMIT
+    while stage.running() != {("copy", "s0")}:
+        assert time.monotonic() < until
+        stage.round()
+    assert engine.starts == 2
 
 
 def test_a_job_that_the_engine_refuses_changes_nothing(stage: Stage) -> None:

@@ -1,12 +1,10 @@
-"""Orders for engines: schemas that only writers know, partitions that brokers have."""
+"""What is only known at a moment: schemas that writers know, partitions that brokers have."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from millrace.agent.orders import Clients, orders, with_partitions, with_schemas
+from millrace.agent.orders import with_partitions, with_schemas
 from millrace.model.pipeline import Pipeline
 from millrace.model.status import JobFacts
 from millrace.ports import BrokerStatus, StreamStatus
@@ -55,22 +53,3 @@ def test_partitions_are_those_that_are_there(pipeline: Pipeline) -> None:
         "end": 3,
     }
     assert with_partitions(pipeline, {}) == pipeline
-
-
-def test_writers_come_before_their_readers(pipeline: Pipeline) -> None:
-    places = {name: Path("/jobs") / name for name in pipeline.jobs}
-    clients = {"here": {"bootstrap.servers": "h:1"}}
-    found = orders(pipeline, Clients(clients), places, Path("/code"))
-    names = [order.job.name for order in found]
-    assert sorted(names) == ["early", "late", "side"]
-    assert names.index("early") < names.index("late")
-    for order in found:
-        assert order.place == places[order.job.name]
-        assert (order.brokers, order.code, order.pipeline) == (clients, Path("/code"), pipeline)
-
-
-def test_only_some_jobs_are_ordered(pipeline: Pipeline) -> None:
-    places = {"late": Path("/l")}
-    [only] = orders(pipeline, Clients({}), places, Path("/code"), [pipeline.jobs["late"]])
-    assert only.job.name == "late"
-    assert orders(pipeline, Clients({}), {}, Path("/code"), []) == []

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 import pytest
 
-from millrace.agent.fleet import Fleet
-from millrace.agent.runner import Runner
 from millrace.agent.watch import JobView, Watch
 from millrace.brokers.kafka import ManagedKafka
-from millrace.machine import Folders, Java
-from millrace.ports import JobState, Record
+from millrace.model.pipeline import Pipeline
+from millrace.plan.fuse import as_queries
+from millrace.ports import JobState, JobStatus, Log, Record
 from millrace.spec import load_text
 
 TEXT = """
@@ -24,14 +23,31 @@ jobs: {j: {from: raw, to: out, sql: "SELECT n FROM raw"}}
 """
 
 
+@dataclass
+class Started:
+    """A pipeline whose broker is up and whose jobs have not told anything."""
+
+    pipeline: Pipeline
+    kafka: ManagedKafka
+    say: Callable[[str], None] = lambda _: None
+    queries: Pipeline = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.queries = as_queries(self.pipeline)
+        self.kafka.ensure(*self.pipeline.streams.values())
+
+    def statuses(self) -> dict[str, JobStatus]:
+        return dict.fromkeys(self.pipeline.jobs, JobStatus(JobState.STARTING))
+
+    def log(self, stream: str) -> Log:
+        assert self.pipeline.streams[stream].site == "here"
+        return self.kafka.log
+
+
 @pytest.fixture
-def watch(kafka: ManagedKafka, folders: Folders, java: Java) -> Iterator[Watch]:
-    """Look at a pipeline whose broker is up and whose job has not told anything."""
-    pipeline = load_text(TEXT, "p").required()
-    for stream in pipeline.streams.values():
-        kafka.ensure(stream)
-    fleet = Fleet(pipeline, folders, java, brokers={"here": kafka})
-    watch = Watch(Runner(pipeline, fleet, Path(), lambda _: None))
+def watch(kafka: ManagedKafka) -> Iterator[Watch]:
+    """Look at such a pipeline."""
+    watch = Watch(Started(load_text(TEXT, "p").required(), kafka))
     yield watch
     watch.close()
 
@@ -84,14 +100,9 @@ jobs:
 """
 
 
-def test_more_than_the_rates_promise_is_told_once(
-    kafka: ManagedKafka, folders: Folders, java: Java
-) -> None:
-    pipeline = load_text(RATED, "p").required()
-    kafka.ensure(*pipeline.streams.values())
+def test_more_than_the_rates_promise_is_told_once(kafka: ManagedKafka) -> None:
     said: list[str] = []
-    fleet = Fleet(pipeline, folders, java, brokers={"here": kafka})
-    watch = Watch(Runner(pipeline, fleet, Path(), said.append))
+    watch = Watch(Started(load_text(RATED, "p").required(), kafka, said.append))
     promised = watch.promised["rated"]
     try:
         for more, told in ((promised, 0), (1, 1), (7, 1)):

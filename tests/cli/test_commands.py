@@ -2,59 +2,19 @@
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from millrace.cli import main
+from tests.cli.commands import Run, document
 from tests.conftest import FIXTURES
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "road-traffic" / "pipeline.yaml"
 OLD, NEW = (str(FIXTURES / f"speck-listing-{number}.yaml") for number in ("1.1", "1.2"))
-
-
-@dataclass(frozen=True)
-class Done:
-    """What a command printed and how it ended."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-Run = Callable[..., Done]
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Return a function that runs `millrace` as its script does, in this process."""
-    monkeypatch.chdir(tmp_path)
-    for name, value in (("NO_COLOR", "1"), ("COLUMNS", "100"), ("TERMINAL_WIDTH", "100")):
-        monkeypatch.setenv(name, value)
-
-    def run_millrace(*arguments: str, stdin: str = "") -> Done:
-        monkeypatch.setattr(sys, "argv", ["millrace", *arguments])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-        with pytest.raises(SystemExit) as ended:
-            main.run()
-        captured = capsys.readouterr()
-        code = ended.value.code
-        return Done(code if isinstance(code, int) else 0, captured.out, captured.err)
-
-    return run_millrace
-
-
-def document(done: Done) -> Any:
-    return json.loads(done.stdout)
 
 
 def test_validate_says_what_a_file_holds(run: Run) -> None:

@@ -1,4 +1,4 @@
-"""A coordinator over sites of fakes in a process of its own, to be killed: `python -m ...`.
+"""A coordinator over sites of fakes in a process of its own, to be killed (see `forked`).
 
 What runs is told by locks on files: they end with the process, as jobs of a site's agent do. A job
 that is started while another instance of it runs writes that down as a violation.
@@ -12,24 +12,29 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from millrace.agent.agent import Agent
-from millrace.coordinator.service import Coordinator
+from millrace.agent.making import Surroundings, Workshop
+from millrace.agent.pointed import pointed
+from millrace.coordinator.revision import Submission
+from millrace.coordinator.rounds import Bell, Rounds
+from millrace.coordinator.service import Clocks, Coordinator
 from millrace.coordinator.tenure import Around, Holder, take
+from millrace.errors import OperationFailed
 from millrace.machine.failpoint import Pointed
 from millrace.model.pipeline import Pipeline
 from millrace.plan.fuse import as_queries
 from millrace.ports import JobOrder, Progress
-from millrace.ports.link import JobGoal
+from millrace.ports.link import Depot, JobGoal
 from millrace.spec import load
+from millrace.stores.artifacts import Artifacts, LocalDepot
 from millrace.stores.sqlite import SqliteStore
 from millrace.testing.fakes import FakeBroker, FakeEngine
-
-#: Methods of ports that change nothing.
-LOOKS = frozenset({"status", "examine", "log", "ends", "read", "since", "load", "entries"})
 
 
 @dataclass
@@ -64,64 +69,105 @@ class Shop:
 
     site: str
     folder: Path
+    depot: Depot
     kafka: FakeBroker = field(default_factory=FakeBroker)
 
     def __post_init__(self) -> None:
         self.spark = LockedEngine(folder=self.folder, site=self.site)
 
-    def broker(self, file: Pipeline) -> Any:
-        return Pointed(self.kafka, "broker", LOOKS)
+    def broker(self, file: Pipeline) -> FakeBroker:
+        return self.kafka
 
-    def engine(self, file: Pipeline, query: str) -> Any:
-        return Pointed(self.spark, "engine", LOOKS)
+    def engine(self, file: Pipeline, query: str) -> FakeEngine:
+        return self.spark
 
-    def order(self, file: Pipeline, query: str, goal: JobGoal | None) -> JobOrder:
+    def order(
+        self, file: Pipeline, query: str, goal: JobGoal | None, around: Surroundings
+    ) -> JobOrder:
+        if goal is not None and goal.brought is not None:
+            if around.parcel is None:
+                raise OperationFailed("no-parcel", f"{query} has not come yet", transient=True)
+            assert self.depot.fetch(around.parcel).read_text() == parcel_of(query)
         job = as_queries(file).jobs[query]
         return JobOrder(file, job, {}, self.folder, self.folder, job.members)
 
-    def ends(self, file: Pipeline, stream: str) -> dict[int, int]:
+    def ends(self, file: Pipeline, stream: str, around: Surroundings) -> dict[int, int]:
         return {}
 
-    def progress(self, file: Pipeline, query: str, goal: JobGoal) -> Progress:
-        return Progress()
+    def parcel(self, query: str, number: int) -> str:
+        target = self.folder / f"{self.site}-{query}.parcel"
+        target.write_text(parcel_of(query))
+        return self.depot.send(target)
+
+    def log(self, file: Pipeline, query: str) -> Path:
+        return self.folder / "log"
+
+    def halt(self) -> None:
+        self.spark.close()
+
+    def kill(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.kafka.stop()
+
+    def progress(self, file: Pipeline, query: str, goal: JobGoal) -> dict[str, Progress]:
+        return {}
 
 
-def main(home: Path, *files: str) -> None:
-    """Apply files one after another, or go on with what is there; then say what runs."""
+def parcel_of(query: str) -> str:
+    """What a query keeps."""
+    return f"what {query} keeps"
+
+
+@contextmanager
+def playing(home: Path) -> Iterator[tuple[Rounds, dict[str, Shop]]]:
+    """Give a coordinator on the state of a home, and the sites that it has made so far."""
     shops: dict[str, Shop] = {}
+    depot = cast("Depot", Pointed(LocalDepot(Artifacts(home / "artifacts")), "depot"))
 
-    def shop(_: str, site: str) -> Shop:
-        return shops.setdefault(site, Shop(site, home))
+    def shop(_: str, site: str) -> Workshop:
+        return pointed(shops.setdefault(site, Shop(site, home, depot)))
 
     agent = Agent(shop, lambda _, site: home / site)
     around = Around(lambda _: False, time.monotonic, time.sleep)
     tenure = take(SqliteStore(home / "state.db"), Holder("here", os.getpid(), time.time()), around)
-    names = iter(range(10**6))
-    coordinator = Coordinator(
-        tenure, agent, time.monotonic, lambda: f"{os.getpid()}-{next(names)}", patience=20
+    coordinator = Coordinator(tenure, Clocks(time.time, time.monotonic), patience=20)
+    yield (
+        Rounds(coordinator, agent, Bell(), lambda _, goal: goal, lambda _: True, lambda: None),
+        shops,
     )
-    for file in files:
-        coordinator.apply(load(file).required())
-        settle(coordinator)
-    if not files:
-        settle(coordinator)
-    running = sorted((name, site) for site, one in shops.items() for name in one.spark.held)
-    (home / "running.json").write_text(json.dumps(running))
     agent.close()
 
 
-def settle(coordinator: Coordinator) -> None:
+def main() -> None:
+    """Apply files one after another, or go on with what is there; then say what runs."""
+    home, files = Path(sys.argv[1]), sys.argv[2:]
+    with playing(home) as (rounds, shops):
+        for file in files:
+            apply(rounds, file)
+        if not files:
+            settle(rounds)
+        running = sorted((name, site) for site, one in shops.items() for name in one.spark.held)
+        (home / "running.json").write_text(json.dumps(running))
+
+
+def apply(rounds: Rounds, file: str) -> None:
+    """Apply a file and wait for the end of it."""
+    rounds.coordinator.apply(Submission(load(file).required()))
+    settle(rounds)
+
+
+def settle(rounds: Rounds) -> None:
     """Go on until the change is over and the sites are as it says."""
-    until = time.monotonic() + 30
+    until, coordinator = time.monotonic() + 30, rounds.coordinator
     while time.monotonic() < until:
-        reports = coordinator.tick()
-        over = all(board.operation and not board.busy for board in coordinator._boards.values())
-        jobs = [job for report in reports.values() for job in report.jobs.values()]
+        rounds.round()
+        boards = coordinator.boards.values()
+        reports = [coordinator.roster.reports(board.name) for board in boards]
+        jobs = [j for one in reports for report in one.values() for j in report.jobs.values()]
+        over = all(board.operation and not board.busy for board in boards)
         if over and all(job.state == "running" for job in jobs):
             return
         time.sleep(0.002)
-    raise SystemExit(f"not settled: {[b.operation for b in coordinator._boards.values()]}")
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), *sys.argv[2:])
+    raise SystemExit(f"not settled: {[board.operation for board in coordinator.boards.values()]}")

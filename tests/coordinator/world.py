@@ -9,12 +9,14 @@ from typing import Any
 
 from millrace.coordinator.board import Board
 from millrace.coordinator.files import Files
+from millrace.coordinator.kept import kept, restored
+from millrace.coordinator.revision import Submission
 from millrace.model.job import Job, Mode
 from millrace.model.pipeline import Pipeline
 from millrace.model.places import Key, World
 from millrace.model.status import JobFacts
 from millrace.plan.fuse import as_queries
-from millrace.ports import JobState, Progress
+from millrace.ports import Entry, JobState, Progress
 from millrace.ports.link import JobReport, PipelineGoal, PipelineReport, Thing
 from millrace.testing.memory_store import MemoryStore
 
@@ -161,33 +163,33 @@ class Play:
     wrong_code: set[tuple[str, str, int]] = field(default_factory=set)
     now: float = 0.0
     crashes: int = 0
+    heard: dict[str, PipelineReport] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in self.sites:
             self.world[name] = FakeSite(name, self.world, self.broken, self.wrong_code)
-        self.store.commit(self.board.change())
+        self.store.commit(kept(self.board, None))
 
     def submit(self, wanted: Pipeline) -> None:
-        board, change = self.board.submitted(wanted, f"op-{self.now}")
-        self._commit(board, change)
+        self._commit(*self.board.submitted(Submission(wanted, state_loss=True)))
 
-    def _commit(self, board: Board, change: object) -> None:
+    def _commit(self, board: Board, entries: tuple[Entry, ...]) -> None:
         """Keep a change; a coordinator that ends just before or after begins again."""
         fate = self.chance.random() if self.faults else 1.0
         if fate >= 0.1:
-            self.store.commit(change)  # type: ignore[arg-type]
+            self.store.commit(kept(board, self.board, entries))
             self.board = board
         if fate < 0.2:
             self.crashes += 1
             self.restart()
 
     def restart(self) -> None:
-        self.board = Board.restored(self.store, "p", self.now)
+        self.board = restored(self.store, "p", self.now)
 
     def tick(self) -> None:
         self.now += 1
         reports: dict[str, PipelineReport] = {}
-        goals: Mapping[str, PipelineGoal] = self.board.goals()
+        goals: Mapping[str, PipelineGoal] = self.board.goals(self.heard)
         for site in self.world.values():
             if self.faults and self.chance.random() < 0.02:
                 site.away = self.chance.randrange(1, 30)
@@ -199,9 +201,10 @@ class Play:
                 site.running.clear()  # its agent and all it ran was killed
             if self.chance.random() < 0.7:
                 site.act(self.chance)
-        board, change = self.board.ticked(reports, self.now, PATIENCE)
-        if change is not None:
-            self._commit(board, change)
+        self.heard |= reports
+        board, entries = self.board.ticked(reports, self.now, PATIENCE)
+        if board is not self.board:
+            self._commit(board, entries)
 
     def settle(self, most: int = 3000) -> None:
         """Go on until the change is over and nothing happens any more."""

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -68,15 +69,28 @@ def _stands(process: psutil.Process) -> bool:
 
 def stop_and_start(rig: Rig) -> Fault:
     """Stop both jobs as planned and start them again, under load."""
-    (driver,) = rig.runner.fleet.drivers.values()
     now, before = time.time(), batches(rig)
-    for name in rig.runner.pipeline.jobs:
-        driver.stop(name)
-    stopped = {name: status.state for name, status in driver.status().items()}
-    assert set(stopped.values()) == {JobState.STOPPED}
-    for name in rig.runner.pipeline.jobs:
-        rig.runner._start_job(name)
+    order(rig, running=False)
+    rig.work(lambda: states(rig) == {JobState.STOPPED}, RECOVERY)
+    assert {status.state for status in rig.driver.status().values()} == {JobState.STOPPED}
+    order(rig, running=True)
+    rig.work(lambda: JobState.STOPPED not in states(rig), RECOVERY)
     return Fault("planned stop of both jobs", now, f"stopped at {before}, started again")
+
+
+def order(rig: Rig, *, running: bool) -> None:
+    """Order that all jobs run, or that they stand still, as a change of the pipeline would."""
+    board = rig.runner.board
+    deployment = board.deployment
+    for name, placed in board.deployment.jobs.items():
+        goal = replace(placed.goal, running=running)
+        deployment = deployment.with_job(name, replace(placed, goal=goal))
+    rig.runner._coordinator.take(replace(board, deployment=deployment))
+
+
+def states(rig: Rig) -> set[JobState]:
+    """What jobs do."""
+    return {status.state for status in rig.runner.statuses().values()}
 
 
 def batches(rig: Rig) -> dict[str, int]:

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from millrace.agent.fleet import Fleet
-from millrace.agent.runner import Runner
+from millrace.agent.workshop import SiteWorkshop
 from millrace.brokers.kafka import ManagedKafka
+from millrace.coordinator.local import LocalRun, local_run
 from millrace.engines.spark.engine import SparkEngine
 from millrace.machine import Folders
 from millrace.measure.fault import Fault, RunReport
@@ -54,23 +54,35 @@ RECOVERY = 120.0
 class Rig:
     """A running pipeline; the thread that made it must be the one that calls `work`."""
 
-    runner: Runner
+    runner: LocalRun
     said: list[str] = field(default_factory=list)
+
+    @property
+    def shop(self) -> SiteWorkshop:
+        """What the pipeline's only site is made of."""
+        (keeper,) = self.runner.keepers
+        assert isinstance(keeper.workshop, SiteWorkshop)
+        return keeper.workshop
 
     @property
     def broker(self) -> ManagedKafka:
         """The pipeline's only broker."""
-        found = self.runner.fleet.brokers["here"]
+        found = self.shop.broker(self.runner.pipeline)
         assert isinstance(found, ManagedKafka)
         return found
 
     @property
+    def driver(self) -> SparkEngine:
+        """The pipeline's only driver."""
+        (driver,) = self.shop.drivers.all
+        assert isinstance(driver, SparkEngine)
+        return driver
+
+    @property
     def driver_pid(self) -> int:
         """The driver's process."""
-        (driver,) = self.runner.fleet.drivers.values()
-        assert isinstance(driver, SparkEngine)
-        assert driver.pid is not None
-        return driver.pid
+        assert self.driver.pid is not None
+        return self.driver.pid
 
     def work(self, until: Callable[[], bool], limit: float) -> None:
         """Keep the pipeline up until a condition holds."""
@@ -120,8 +132,9 @@ def rig(place: Path, text: str = PIPELINE) -> Iterator[Rig]:
     (code / "passing.py").write_text(CODE)
     pipeline = load_text(text, "faults.yaml").required()
     folders = Folders.of(place / "home")
+    folders.pipeline(pipeline.name).mkdir(parents=True, exist_ok=True)
     said: list[str] = []
-    runner = Runner(pipeline, Fleet.of(pipeline, folders), code, said.append)
+    runner = local_run(pipeline, folders, code, said.append)
     runner.start()
     found = Rig(runner, said)
     try:

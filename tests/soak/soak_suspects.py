@@ -39,8 +39,9 @@ def test_a_harmful_job_is_set_apart(tmp_path: Path) -> None:
         first = running.driver_pid
         (code / "armed").touch()
         os.kill(first, signal.SIGKILL)
-        fleet = running.runner.fleet
-        running.work(lambda: fleet.apart == {"harmful"}, 3 * RECOVERY)
+        file, drivers = running.runner.pipeline, running.shop.drivers
+        running.work(lambda: drivers.name(file, "harmful") == "here/job-harmful", 3 * RECOVERY)
+        assert drivers.name(file, "fine") == "here/main"
         told = [text for text in running.said if "a driver of its own" in text]
         assert len(told) == 1, running.said
         running.work(lambda: running.runner.statuses()["fine"].state is JobState.RUNNING, RECOVERY)

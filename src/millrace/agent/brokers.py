@@ -7,6 +7,7 @@ from pathlib import Path
 from millrace.brokers.kafka import AttachedKafka, ManagedKafka
 from millrace.errors import OperationFailed
 from millrace.machine import Folders, Java
+from millrace.machine.address import coordinator_folder
 from millrace.machine.secrets import resolved
 from millrace.model.pipeline import Pipeline
 from millrace.model.site import Broker, BrokerKind, Site
@@ -29,6 +30,13 @@ def broker_of(site: Site, place: Path, java: Java, jars: Path) -> AttachedKafka:
     return ManagedKafka(place / "kafka", java, jars, client=options, where=where)
 
 
+def attached(site: Site, address: str) -> AttachedKafka:
+    """Return a site's broker as it is reached at an address, with the settings of its clients."""
+    broker = _kafka_of(site)
+    options = resolved(broker.options, f"sites.{site.name}.broker.options")
+    return AttachedKafka(_client(address, options))
+
+
 def log_of(pipeline: Pipeline, stream: Stream, folders: Folders) -> Log:
     """Return the log that holds a stream, of a broker that is already up."""
     site = pipeline.sites[stream.site or next(iter(pipeline.sites))]
@@ -36,14 +44,21 @@ def log_of(pipeline: Pipeline, stream: Stream, folders: Folders) -> Log:
     options = resolved(broker.options, f"sites.{site.name}.broker.options")
     if broker.address is not None:
         return AttachedKafka(_client(broker.address, options)).log
-    address = ManagedKafka.address_at(site_place(folders, pipeline.name, site.name) / "kafka")
+    places = [site_place(it, pipeline.name, site.name) / "kafka" for it in _homes(folders, site)]
+    address = next(filter(None, map(ManagedKafka.address_at, places)), None)
     if address is None:
         raise OperationFailed(
             "not-running",
             f"the broker of site {site.name} does not run",
-            "start the pipeline in another terminal: millrace run pipeline.yaml",
+            "start the pipeline in another terminal: millrace run FILE, or millrace up and apply",
         )
     return AttachedKafka({"bootstrap.servers": address, **options}).log
+
+
+def _homes(folders: Folders, site: Site) -> list[Folders]:
+    """Where a site of this machine may be kept: by a run, a coordinator or an agent of its own."""
+    inside = (coordinator_folder(folders), folders.state / "agents" / site.name)
+    return [folders, *(Folders(place, folders.cache) for place in inside)]
 
 
 def _kafka_of(site: Site) -> Broker:

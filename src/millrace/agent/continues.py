@@ -31,11 +31,6 @@ class Continuing:
     after: World
     reached: Reached
 
-    @classmethod
-    def of(cls, applied: Pipeline, wanted: Pipeline, reached: Reached) -> Continuing:
-        """Return the change between two files."""
-        return cls(World(as_queries(applied)), World(as_queries(wanted)), reached)
-
     def query_of(self, name: str) -> Job | None:
         """Return the query in which a job was, itself where it was alone."""
         queries = self.before.pipeline.jobs.values()

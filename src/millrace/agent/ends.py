@@ -64,11 +64,6 @@ def in_drain_order(queries: Pipeline, writers: Feeders) -> list[Job]:
         return in_order(queries)
 
 
-def complete(pipeline: Pipeline, states: Mapping[str, JobState]) -> bool:
-    """Whether all jobs are over."""
-    return all(states.get(name) is JobState.ENDED for name in pipeline.jobs)
-
-
 def _empty(job: Job, writers: Feeders, ended: set[str]) -> bool:
     """Whether nothing comes any more; how far a program is only it knows, so it ends by itself."""
     if job.jar is not None or job.end.when is not EndWhen.INPUTS or not job.follows:

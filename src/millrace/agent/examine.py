@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from millrace.agent.fleet import Fleet, Told
-from millrace.agent.orders import Clients, orders, with_schemas
+from millrace.agent.fleet import Told
+from millrace.agent.making import Surroundings
+from millrace.agent.orders import with_schemas
+from millrace.agent.workshops import Workshops
 from millrace.machine import Folders
 from millrace.model.graph import in_order
 from millrace.model.pipeline import Pipeline
 from millrace.model.status import JobFacts
 from millrace.plan.fuse import as_queries
-
-#: Queries are only made, never started, so nobody connects to it.
-NOWHERE = {"bootstrap.servers": "127.0.0.1:9"}
+from millrace.stores.artifacts import Artifacts, LocalDepot
 
 
 def examined(
@@ -27,22 +28,21 @@ def examined(
     Drivers are started for it and ended again; brokers are not needed.
     """
     with _borrowed(folders) as borrowed:
-        fleet = Fleet.of(pipeline, borrowed, told)
-        clients = Clients(dict.fromkeys(fleet.brokers, NOWHERE))
-        queries = as_queries(pipeline)
-        places = {name: borrowed.state / name for name in queries.jobs}
+        depot = LocalDepot(Artifacts(borrowed.state / "artifacts"))
+        makes = Workshops(borrowed, depot, told, code=code)
+        shops = {name: makes.workshop(pipeline.name, name) for name in pipeline.sites}
         found: dict[str, JobFacts] = {}
-        known = pipeline
+        jobs = in_order(as_queries(pipeline))
         try:
-            for driver in fleet.drivers.values():
-                driver.launch()
-            for driver in fleet.drivers.values():
-                jobs = [job for job in in_order(queries) if fleet.driver(job) is driver]
-                found |= driver.examine(orders(known, clients, places, code, jobs))
-                known = with_schemas(pipeline, found)
+            with ThreadPoolExecutor() as pool:  # drivers start side by side
+                list(pool.map(lambda job: shops[job.site or ""].engine(pipeline, job.name), jobs))
+            for job in jobs:
+                shop, known = shops[job.site or ""], with_schemas(pipeline, found)
+                order = shop.order(known, job.name, None, Surroundings())
+                found |= shop.engine(known, job.name).examine([order])
         finally:
-            for driver in fleet.drivers.values():
-                driver.close()
+            for shop in shops.values():
+                shop.close()
         return found
 
 

@@ -1,4 +1,4 @@
-"""The highest generation of each query that was started at a site: lower ones come too late."""
+"""What was ordered of each query at a site, so that what comes late or twice is known."""
 
 from __future__ import annotations
 
@@ -6,37 +6,60 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from millrace.errors import OperationFailed
+from millrace.machine.failpoint import reach
 
 
 @dataclass(slots=True)
 class Generations:
-    """Kept in a file, so that an agent that begins anew refuses what its predecessor would have."""
+    """The highest generation of each query that was started, and the last that was read to its end.
+
+    Kept in a file, so that an agent that begins anew refuses what its predecessor would have.
+    """
 
     file: Path
+    _known: dict[str, dict[str, int]] | None = None
     _lock: Lock = field(default_factory=Lock)
 
     def claim(self, query: str, generation: int) -> None:
         """Take note that a query is started; raises for a generation that is over."""
         with self._lock:
             known = self._read()
-            if generation < known.get(query, 0):
+            if generation < known["started"].get(query, 0):
                 raise OperationFailed(
                     "superseded",
                     f"{query} was started by a later order than this one ({generation} is over)",
                     "nothing is to be done: the order was late",
                 )
-            if generation == known.get(query):
-                return
-            fresh = self.file.with_suffix(".new")
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            fresh.write_text(json.dumps({**known, query: generation}), encoding="utf-8")
-            fresh.replace(self.file)
+            if generation != known["started"].get(query):
+                self._write({**known, "started": {**known["started"], query: generation}})
 
-    def _read(self) -> dict[str, int]:
-        try:
-            found: dict[str, int] = json.loads(self.file.read_text("utf-8"))
-        except FileNotFoundError:
-            return {}
-        return found
+    def note_drained(self, query: str, generation: int) -> None:
+        """Take note that a query has read all that it was to read before it stopped."""
+        with self._lock:
+            known = self._read()
+            self._write({**known, "drained": {**known["drained"], query: generation}})
+
+    def drained(self, query: str, generation: int) -> bool:
+        """Whether the query of that generation had read all when it stopped."""
+        with self._lock:
+            return self._read()["drained"].get(query) == generation
+
+    def _read(self) -> dict[str, dict[str, int]]:
+        if self._known is None:
+            found: dict[str, Any] = {}
+            if self.file.exists():
+                found = json.loads(self.file.read_text("utf-8"))
+            self._known = {kind: found.get(kind, {}) for kind in ("started", "drained")}
+        return self._known
+
+    def _write(self, known: dict[str, dict[str, int]]) -> None:
+        fresh = self.file.with_suffix(".new")
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        fresh.write_text(json.dumps(known), encoding="utf-8")
+        reach("generations.write.before")
+        fresh.replace(self.file)
+        reach("generations.write.after")
+        self._known = known

@@ -6,59 +6,24 @@ fails is tried again later and later; what can't work by itself is only reported
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from millrace.agent.backoff import Backoff
-from millrace.agent.generations import Generations
+from millrace.agent.making import Workshop
+from millrace.agent.queries import Queries, Work
 from millrace.errors import OperationFailed
-from millrace.model.pipeline import Pipeline
 from millrace.model.status import JobFacts
-from millrace.ports import Broker, Engine, JobOrder, JobState, JobStatus, Progress
-from millrace.ports.link import JobGoal, JobReport, PipelineGoal, PipelineReport, Thing
+from millrace.ports import Broker
+from millrace.ports.link import PipelineGoal, PipelineReport, Thing
 
+_LOG = logging.getLogger(__name__)
 #: A thing that work is about: its kind and name.
 Key = tuple[str, str]
-Work = Callable[[], None]
-#: How often a broker is looked at.
+#: How often a broker is looked at, and lag while somebody looks.
 LOOK_SECONDS = 2.0
-
-
-class Workshop(Protocol):
-    """What a site is made of, made when it is first needed."""
-
-    def broker(self, file: Pipeline) -> Broker:
-        """Return the site's broker by a file."""
-        ...
-
-    def engine(self, file: Pipeline, query: str) -> Engine:
-        """Return the engine that runs a query, up and ready."""
-        ...
-
-    def order(self, file: Pipeline, query: str, goal: JobGoal | None) -> JobOrder:
-        """Return all that an engine needs for a query; its folder is ready to begin in.
-
-        Without a goal it is only looked at, where nothing is kept.
-        """
-        ...
-
-    def ends(self, file: Pipeline, stream: str) -> dict[int, int]:
-        """Return where a stream ends now, of whatever site."""
-        ...
-
-    def progress(self, file: Pipeline, query: str, goal: JobGoal) -> Progress:
-        """Return how far a query was that does not run."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """A query that was started here and not stopped since."""
-
-    generation: int
-    engine: Engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +40,20 @@ class _Examined:
 class Keeper:
     """One pipeline at one site. `tell`, `tick` and `report` are called by one thread."""
 
+    site: str
     workshop: Workshop
-    generations: Generations
+    queries: Queries
     pool: Executor
     clock: Callable[[], float]
-    goal: PipelineGoal = field(default_factory=PipelineGoal)
-    _runs: dict[str, _Run] = field(default_factory=dict)
+    #: Raises where this agent may do nothing any more; asked before each piece of work.
+    allowed: Callable[[], None] = lambda: None
+    #: Told when a piece of work is over: there may be news.
+    wake: Callable[[], None] = lambda: None
     _broker: Broker | None = None
     #: Where it is reached, and when it was looked at last.
     _address: str = ""
     _looked: float = 0.0
+    _lagged: float = 0.0
     _ensured: set[Thing] = field(default_factory=set)
     _gone: set[Thing] = field(default_factory=set)
     _examined: _Examined = field(default_factory=_Examined)
@@ -92,18 +61,45 @@ class Keeper:
     _backoff: dict[Key, Backoff] = field(default_factory=dict)
     _failures: dict[Key, OperationFailed] = field(default_factory=dict)
 
+    @property
+    def goal(self) -> PipelineGoal:
+        """What the site shall be."""
+        return self.queries.goal
+
+    @property
+    def failures(self) -> dict[Key, OperationFailed]:
+        """What was tried in vain last, by what it is about."""
+        return dict(self._failures)
+
+    def tries(self, query: str) -> int:
+        """Return how often something was tried in vain with a query, one after another."""
+        backoff = self._backoff.get(("job", query))
+        return backoff.failures if backoff is not None else 0
+
+    def give_up(self, query: str) -> None:
+        """Try nothing more with a query that failed, until it has another goal."""
+        if (failure := self._failures.get(("job", query))) is not None:
+            final = OperationFailed(failure.code, failure.message, failure.hint)
+            self._failures["job", query] = final
+
     def tell(self, goal: PipelineGoal) -> None:
         """Take a new goal; what failed for good under the old one may be tried again."""
+        if goal is self.goal:
+            return
+        before = self.goal
+        elsewhere = before.brokers != goal.brokers
         for name, job in goal.jobs.items():
-            if self.goal.jobs.get(name) != job:
+            news = before.parcels.get(name) != goal.parcels.get(name)
+            news = news or (elsewhere and name not in self.queries.runs)
+            if news or before.jobs.get(name) != job:
                 self._failures.pop(("job", name), None)
                 self._backoff.pop(("job", name), None)
-        self.goal = goal
+        self.queries.goal = goal
 
     def tick(self) -> None:
         """Begin what is missing; returns at once."""
         now = self.clock()
-        for key, work in self._missing():
+        for key, work in self._missing(now):
             pending, failure = self._busy.get(key), self._failures.get(key)
             if pending is not None and not pending.done():
                 continue
@@ -113,48 +109,61 @@ class Keeper:
                 self._busy[key] = self.pool.submit(self._try, key, work)
 
     def _try(self, key: Key, work: Work) -> None:
+        backoff = self._backoff.setdefault(key, Backoff())
         try:
+            self.allowed()
             work()
         except OperationFailed as failure:
             self._failures[key] = failure
-            self._backoff[key].failed(self.clock())
+            backoff.failed(self.clock())
+        except Exception as error:
+            _LOG.exception("what is to be done about %s %s failed", *key)
+            self._failures[key] = OperationFailed(
+                "unexpected", f"{type(error).__name__}: {error}", "see the log", transient=True
+            )
+            backoff.failed(self.clock())
         else:
             self._failures.pop(key, None)
-            self._backoff[key].started(self.clock())
+            backoff.started(self.clock())
+        finally:
+            self.wake()
 
-    def _missing(self) -> Iterator[tuple[Key, Work]]:
+    def _missing(self, now: float) -> Iterator[tuple[Key, Work]]:
         """What is not as it shall be."""
         goal = self.goal
+        yield from self._around_broker(goal, now)
+        for folder in sorted(goal.offers - self.queries.offered.keys()):
+            yield ("parcel", folder[0]), lambda folder=folder: self.queries.offer(folder)  # type: ignore[misc]
+        asked, known = goal.examined, self._examined
+        if asked is not None and (known.number != asked or not goal.queries <= known.queries):
+            yield ("examine", ""), lambda: self._examine(asked, goal.queries)
+        statuses = self.queries.statuses()
+        for name in sorted({*goal.jobs, *self.queries.runs}):
+            if (work := self.queries.wrong(name, statuses)) is None:
+                continue
+            if name not in self.queries.runs and goal.serving is not None and self._broker is None:
+                continue  # it starts when the site's broker serves
+            backoff = self._backoff.get(("job", name))
+            if self.queries.failed(name, statuses) and backoff is not None and backoff.since:
+                backoff.failed(now)  # it ran, and failed since
+                self.queries.restarts[name] = self.queries.restarts.get(name, 0) + 1
+            yield ("job", name), work
+
+    def _around_broker(self, goal: PipelineGoal, now: float) -> Iterator[tuple[Key, Work]]:
         if goal.serving is not None and self._broker is None:
             yield ("broker", ""), lambda: self._serve(goal.serving or 0)
         elif goal.serving is None and self._broker is not None:
             yield ("broker", ""), self._end_broker
-        elif self._broker is not None and self.clock() - self._looked > LOOK_SECONDS:
+        elif self._broker is not None and now - self._looked > LOOK_SECONDS:
             yield ("broker", ""), self._look
+        if goal.serving is not None and self._broker is None:
+            return  # streams are made when it serves
         for thing in sorted(goal.streams - self._ensured):
             yield ("stream", thing[0]), lambda thing=thing: self._ensure(thing)  # type: ignore[misc]
         for thing in sorted(goal.dropped - self._gone):
             yield ("stream", thing[0]), lambda thing=thing: self._drop(thing)  # type: ignore[misc]
-        asked, known = goal.examined, self._examined
-        if asked is not None and (known.number != asked or not goal.queries <= known.queries):
-            yield ("examine", ""), lambda: self._examine(asked, goal.queries)
-        for name in sorted({*goal.jobs, *self._runs}):
-            if (work := self._job(name, goal.jobs.get(name))) is not None:
-                yield ("job", name), work
-
-    def _job(self, name: str, goal: JobGoal | None) -> Work | None:
-        """What is to be done about a query, if anything is."""
-        run = self._runs.get(name)
-        if goal is None or not goal.running:
-            return (lambda: self._stop(name, goal)) if run is not None else None
-        if run is not None and run.generation != goal.generation:
-            return lambda: self._stop(name, None)
-        if run is None:
-            return lambda: self._start(name, goal)
-        status = run.engine.status().get(name)
-        if status is not None and status.state is JobState.FAILED and status.transient:
-            return lambda: self._start(name, goal)
-        return None
+        if goal.watched and now - self._lagged > LOOK_SECONDS:
+            yield ("lag", ""), self._look_at_lag
 
     def _examine(self, number: int, queries: frozenset[str]) -> None:
         """Ask engines about queries; raises where that may work later."""
@@ -164,7 +173,8 @@ class Keeper:
         for name in sorted(queries):
             try:
                 engine = self.workshop.engine(file, name)
-                facts |= engine.examine([self.workshop.order(file, name, None)])
+                around = self.queries.around(number, name)
+                facts |= engine.examine([self.workshop.order(file, name, None, around)])
             except OperationFailed as failure:
                 if failure.transient:
                     raise
@@ -187,6 +197,23 @@ class Keeper:
             status = self._broker.status()
         self._address, self._looked = status.address, self.clock()
 
+    def _look_at_lag(self) -> None:
+        """Find how many records are behind the queries that run."""
+        statuses, ends = self.queries.statuses(), {}
+        for name, goal in self.goal.jobs.items():
+            if name not in statuses:
+                continue
+            file, around = self.goal.revisions[goal.revision], self.queries.around(0, name)
+            found = {}
+            for stream in self.queries.query(goal.revision, name).follows:
+                key = (goal.revision, stream)
+                if key not in ends:
+                    ends[key] = self.workshop.ends(file, stream, around)
+                at = statuses[name].progress.positions.get(stream, {})
+                found[stream] = sum(max(end - at.get(p, 0), 0) for p, end in ends[key].items())
+            self.queries.lags[name] = found
+        self._lagged = self.clock()
+
     def _end_broker(self) -> None:
         if self._broker is not None:
             self._broker.stop()
@@ -207,64 +234,23 @@ class Keeper:
         self._ensured.discard(thing)
         self._gone.add(thing)
 
-    def _start(self, name: str, goal: JobGoal) -> None:
-        file = self.goal.revisions[goal.revision]
-        self.generations.claim(name, goal.generation)
-        engine = self.workshop.engine(file, name)
-        engine.start(self.workshop.order(file, name, goal))
-        self._runs[name] = _Run(goal.generation, engine)
-
-    def _stop(self, name: str, goal: JobGoal | None) -> None:
-        """Stop a query; what it shall read to the end is looked up when that is ordered."""
-        run, ends = self._runs[name], None
-        if goal is not None and goal.drains:
-            file = self.goal.revisions[goal.revision]
-            ends = {stream: self.workshop.ends(file, stream) for stream in goal.drains}
-        run.engine.stop(name, ends)
-        del self._runs[name]
-
     def report(self) -> PipelineReport:
         """Return what is there; never waits."""
         goal, serving, known = self.goal, self._broker, self._examined
         told = known if known.number == goal.examined else _Examined()
-        errors = {
-            name: str(failure) for (kind, name), failure in self._failures.items() if kind != "job"
-        }
+        statuses = self.queries.statuses()
+        failures = dict(self._failures)
         return PipelineReport(
             self._address if serving is not None else None,
             frozenset(goal.streams & self._ensured),
             frozenset(goal.dropped & self._gone),
-            {name: self._reported(name, job) for name, job in goal.jobs.items()},
-            errors,
+            {
+                name: self.queries.report(name, statuses, failures.get(("job", name)))
+                for name in goal.jobs
+            },
+            {name: str(failure) for (kind, name), failure in failures.items() if kind != "job"},
             told.number,
             told.facts,
             told.refused,
+            {f: self.queries.offered[f] for f in goal.offers & self.queries.offered.keys()},
         )
-
-    def _reported(self, name: str, goal: JobGoal) -> JobReport:
-        run, failure = self._runs.get(name), self._failures.get(("job", name))
-        if run is not None:
-            status = run.engine.status().get(name, JobStatus(JobState.STARTING))
-            return _report(run.generation, status)
-        if failure is not None:
-            state = JobState.FAILED if goal.running else JobState.RUNNING
-            told = JobStatus(state, error=failure.message, hint=failure.hint,
-                             transient=failure.transient)  # fmt: skip
-            return _report(goal.generation, told)
-        if goal.running:
-            return JobReport(goal.generation, JobState.STARTING)
-        file = self.goal.revisions[goal.revision]
-        progress = self.workshop.progress(file, name, goal)
-        return JobReport(goal.generation, JobState.STOPPED, progress=progress)
-
-
-def _report(generation: int, status: JobStatus) -> JobReport:
-    return JobReport(
-        generation,
-        status.state,
-        "",
-        status.progress,
-        status.error,
-        status.hint,
-        status.transient,
-    )

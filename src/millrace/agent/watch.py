@@ -6,14 +6,15 @@ import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from millrace.agent.runner import Runner
 from millrace.errors import OperationFailed
 from millrace.measure.hops import hop_times
 from millrace.measure.metrics import JobSample, Metrics
 from millrace.model.job import Job
+from millrace.model.pipeline import Pipeline
 from millrace.ports import JobStatus, Log, Record, Span, origin_of
 from millrace.spec.balance import solve
 
@@ -39,10 +40,31 @@ class JobView:
     age: float | None = None
 
 
+class Watched(Protocol):
+    """A pipeline that runs, for who looks at it."""
+
+    pipeline: Pipeline
+    #: The pipeline with each query as one job.
+    queries: Pipeline
+
+    @property
+    def say(self) -> Callable[[str], None]:
+        """Who hears what a person should know."""
+        ...
+
+    def statuses(self) -> Mapping[str, JobStatus]:
+        """Return what is known of each job, in the file's order."""
+        ...
+
+    def log(self, stream: str) -> Log:
+        """Return the log that holds a stream."""
+        ...
+
+
 class Watch:
     """Looks again and again in a thread of its own; `views` never waits."""
 
-    def __init__(self, runner: Runner, metrics: Metrics | None = None) -> None:
+    def __init__(self, runner: Watched, metrics: Metrics | None = None) -> None:
         self._runner = runner
         self._metrics = metrics
         #: The most records that each stream held before its readers, as far as was seen.
@@ -144,8 +166,7 @@ class Watch:
             )
 
     def _log(self, stream: str) -> Log:
-        site = self._runner.pipeline.streams[stream].site or ""
-        return self._runner.fleet.brokers[site].log
+        return self._runner.log(stream)
 
     def _look_at_ends(self) -> None:
         streams = self._runner.pipeline.streams

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 
-from millrace.agent.brokers import broker_of, site_place
-from millrace.agent.examine import NOWHERE
-from millrace.agent.fleet import Driver, Tools, driver_name, driver_of
+from millrace.agent.brokers import attached, broker_of, site_place
+from millrace.agent.drivers import Drivers
+from millrace.agent.fleet import Driver, Tools
+from millrace.agent.making import Surroundings
 from millrace.agent.orders import with_partitions
 from millrace.brokers.kafka import AttachedKafka
+from millrace.engines.spark import lease
 from millrace.engines.spark.checkpoint import Committed, committed, write_start
 from millrace.engines.spark.ledger import progress_of
 from millrace.errors import OperationFailed
+from millrace.machine import Folders
+from millrace.model.job import Job
 from millrace.model.pipeline import Pipeline
+from millrace.model.policy import CheckpointAt
 from millrace.plan.fuse import as_queries
 from millrace.ports import JobOrder, Progress
-from millrace.ports.link import JobGoal
+from millrace.ports.link import Depot, JobGoal
+from millrace.stores.archive import unpack
+from millrace.stores.parcels import make, open_into
 
 #: The folder in which queries are looked at: nothing is kept there.
 _NOWHERE = "0"
@@ -29,42 +37,48 @@ _NOWHERE = "0"
 
 @dataclass(slots=True)
 class SiteWorkshop:
-    """What a keeper works with; any thread may call. `neighbours` are all sites, by name."""
+    """What a keeper works with; any thread may call."""
 
     pipeline: str
     site: str
-    tools: Tools
-    code: Path
-    neighbours: Mapping[str, SiteWorkshop]
+    folders: Folders
+    #: What processes are started with; to find it may take long, once.
+    tools: Callable[[], Tools]
+    depot: Depot
+    say: Callable[[str], None] = lambda _: None
+    #: The user's modules where a file has no artifact of them.
+    code: Path | None = None
+    #: The folder that all sites see, for checkpoints that outlive a site.
+    shared: Path | None = None
     _broker: AttachedKafka | None = None
-    _drivers: dict[str, Driver] = field(default_factory=dict)
+    drivers: Drivers = field(init=False)
     _lock: Lock = field(default_factory=Lock)
+
+    def __post_init__(self) -> None:
+        """There are no drivers yet."""
+        self.drivers = Drivers(self.site, self.tools, self.say)
 
     @property
     def place(self) -> Path:
         """The site's folder."""
-        return site_place(self.tools.folders, self.pipeline, self.site)
+        return site_place(self.folders, self.pipeline, self.site)
 
     def broker(self, file: Pipeline) -> AttachedKafka:
         """Return the site's broker, started or not."""
+        tools = self.tools()
         with self._lock:
             if self._broker is None:
                 site = file.sites[self.site]
-                self._broker = broker_of(site, self.place, self.tools.java, self.tools.kafka)
+                self._broker = broker_of(site, self.place, tools.java, tools.kafka)
             return self._broker
 
     def engine(self, file: Pipeline, query: str) -> Driver:
-        """Return the driver of a query, up."""
-        job = file.jobs[query]
-        name = driver_name(job)
-        with self._lock:
-            if name not in self._drivers:
-                self._drivers[name] = driver_of(file, job, name, self.tools)
-            driver = self._drivers[name]
-        driver.wait()
-        return driver
+        """Return the driver of a query, up; one that died is started again."""
+        return self.drivers.up(file, query)
 
-    def order(self, file: Pipeline, query: str, goal: JobGoal | None) -> JobOrder:
+    def order(
+        self, file: Pipeline, query: str, goal: JobGoal | None, around: Surroundings
+    ) -> JobOrder:
         """Return all that a driver needs for a query."""
         whole = as_queries(file)
         job = whole.jobs[query]
@@ -72,9 +86,9 @@ class SiteWorkshop:
         order = JobOrder(
             file,
             file.jobs[query],
-            dict.fromkeys(file.sites, NOWHERE),
-            self._folder(query, goal),
-            self.code,
+            _nobody(file),
+            self._folder(job, goal, around.parcel),
+            self._code(around.code),
             job.members,
             inside if job.members else frozenset(),
         )
@@ -83,7 +97,7 @@ class SiteWorkshop:
         letters = (file.streams[name].dead_letters for name in job.reads)
         names = (*job.reads, *job.writes, *(name for name in letters if name is not None))
         used = sorted({file.streams[name].site or "" for name in names})
-        brokers = {name: self._neighbour(name).broker(file) for name in used}
+        brokers = {name: self._reached(name, file, around) for name in used}
         clients = {name: broker.clients() for name, broker in brokers.items()}
         statuses = {name: broker.status() for name, broker in brokers.items()}
         return replace(
@@ -93,65 +107,128 @@ class SiteWorkshop:
             writers={name: dialects["librdkafka"] for name, dialects in clients.items()},
         )
 
-    def _neighbour(self, site: str) -> SiteWorkshop:
-        if site not in self.neighbours:
+    def _reached(self, site: str, file: Pipeline, around: Surroundings) -> AttachedKafka:
+        """The broker of a site, this or another, as its clients reach it from here."""
+        if site == self.site:
+            return self.broker(file)
+        found = file.sites[site]
+        if found.broker is not None and found.broker.address is not None:
+            return attached(found, found.broker.address)
+        if site not in around.brokers:
             raise OperationFailed(
-                "no-site", f"site {site} is not known here", "is its agent up?", transient=True
+                "no-site",
+                f"where the broker of site {site} is reached is not known yet",
+                "is its agent up?",
+                transient=True,
             )
-        return self.neighbours[site]
+        return attached(found, around.brokers[site])
 
-    def folder(self, query: str, number: int | str) -> Path:
-        """Return the folder of a query by its number."""
-        return self.place / "jobs" / query / str(number)
+    def _code(self, digest: str | None) -> Path:
+        """The folder of an artifact with code, unpacked once."""
+        if digest is None:
+            return self.code or self.place / "no-code"
+        place = self.folders.state / "code" / digest
+        with self._lock:
+            if not place.exists():
+                fresh = place.with_name(f"{digest}.new")
+                shutil.rmtree(fresh, ignore_errors=True)
+                unpack(self.depot.fetch(digest), fresh)
+                fresh.replace(place)
+        return place
 
-    def _folder(self, query: str, goal: JobGoal | None) -> Path:
+    def folder(self, query: Job, number: int) -> Path:
+        """Return the folder of a query by its number; one that is shared is the same for sites."""
+        if query.checkpoint.place is not CheckpointAt.SHARED:
+            return self.place / "jobs" / query.name / str(number)
+        if self.shared is None:
+            raise OperationFailed(
+                "not-shared",
+                f"the checkpoint of {query.name} is shared, and site {self.site} has no such place",
+                "name the folder that all sites see: --shared DIR (of millrace up and agent)",
+            )
+        return self.shared / self.pipeline / query.name / str(number)
+
+    def _folder(self, query: Job, goal: JobGoal | None, parcel: str | None) -> Path:
         """The folder in which a query begins or goes on; what belongs there is there."""
         if goal is None:
-            return self.folder(query, _NOWHERE)
+            return self.place / "jobs" / query.name / _NOWHERE
         place = self.folder(query, goal.folder)
         if place.exists():
+            if goal.vouched:
+                lease.release(place)
             return place
         if goal.brought is not None:
-            site, number = goal.brought
-            self._bring(self._neighbour(site).folder(query, number), place)
+            if parcel is None:
+                raise OperationFailed(
+                    "no-parcel",
+                    f"what {query.name} keeps has not come from site {goal.brought[0]} yet",
+                    transient=True,
+                )
+            open_into(self.depot.fetch(parcel), place)
         elif goal.begins:
             positions = {name: dict(parts) for name, parts in goal.begins.items()}
             write_start(place, Committed(-1, goal.since, positions, positions))
         return place
 
-    def _bring(self, source: Path, place: Path) -> None:
-        """Copy a folder whole, or not at all; whoever held the old one has let go of it."""
-        fresh = place.with_name(f"{place.name}.new")
-        shutil.rmtree(fresh, ignore_errors=True)
-        shutil.copytree(source, fresh)
-        for lease in ("lease.json", "lease.lock"):
-            (fresh / lease).unlink(missing_ok=True)
-        fresh.replace(place)
+    def parcel(self, query: str, number: int) -> str:
+        """Make an artifact of a folder; whoever held it has let go of it."""
+        self.place.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="parcel-", dir=self.place) as folder:
+            target = Path(folder) / "parcel"
+            make(self.place / "jobs" / query / str(number), target)
+            return self.depot.send(target)
 
-    def ends(self, file: Pipeline, stream: str) -> dict[int, int]:
+    def ends(self, file: Pipeline, stream: str, around: Surroundings) -> dict[int, int]:
         """Return where a stream ends; partitions that hold nothing are left out."""
         found = file.streams[stream]
-        log = self._neighbour(found.site or "").broker(file).log
+        log = self._reached(found.site or "", file, around).log
         spans = log.ends(found.address)
         return {part: span.end for part, span in spans.items() if span.end > span.first}
 
-    def progress(self, file: Pipeline, query: str, goal: JobGoal) -> Progress:
-        """Return how far a query was: its fates by its ledger, its positions as Spark has them."""
-        place = self.folder(query, goal.folder)
-        found = Progress()
-        with suppress(FileNotFoundError):
-            found = progress_of(json.loads((place / "ledger.json").read_text("utf-8")))
+    def progress(self, file: Pipeline, query: str, goal: JobGoal) -> dict[str, Progress]:
+        """Return how far a query was: fates by ledgers, its positions as Spark has them."""
+        place = self.folder(as_queries(file).jobs[query], goal.folder)
+        ledgers = {query: place / "ledger.json"}
+        ledgers |= {path.stem.removeprefix("ledger-"): path for path in place.glob("ledger-*.json")}
+        found = {query: Progress()}
+        for name, path in ledgers.items():
+            with suppress(FileNotFoundError):
+                found[name] = progress_of(json.loads(path.read_text("utf-8")))
         done = committed(place / "checkpoint")
         names = {stream.address: stream.name for stream in file.streams.values()}
-        positions = {
-            names[topic]: parts for topic, parts in done.positions.items() if topic in names
-        }
-        at = done.at / 1000 if done.at is not None else found.at
-        return replace(found, positions=positions, at=at)
+        positions = {names[topic]: at for topic, at in done.positions.items() if topic in names}
+        at = done.at / 1000 if done.at is not None else found[query].at
+        found[query] = replace(found[query], positions=positions, at=at)
+        return found
+
+    def log(self, file: Pipeline, query: str) -> Path:
+        """Return the log of a query's driver."""
+        return self.drivers.place(file, query, self.place) / "driver.log"
+
+    def halt(self) -> None:
+        """Stop all queries as planned and end their drivers; none is started any more."""
+        self.drivers.close()
 
     def close(self) -> None:
-        """Stop all jobs as planned and end every process; the broker last."""
-        for driver in list(self._drivers.values()):
-            driver.close()
+        """End what is left: the broker."""
+        self.halt()
         if self._broker is not None:
             self._broker.stop()
+
+    def kill(self) -> None:
+        """End every process at once; the next start finds what was written."""
+        self.drivers.kill()
+        if self._broker is not None:
+            self._broker.stop()
+
+
+def _nobody(file: Pipeline) -> dict[str, dict[str, str]]:
+    """Brokers for queries that are only looked at, so that nobody connects to them.
+
+    Each has an address of its own where the real ones have: how a query runs may depend on that.
+    """
+    sites = file.sites.values()
+    there = {site.name: site.broker.address if site.broker else None for site in sites}
+    real = {name: address or name for name, address in there.items()}
+    ports = {address: 9 + number for number, address in enumerate(dict.fromkeys(real.values()))}
+    return {name: {"bootstrap.servers": f"127.0.0.1:{ports[at]}"} for name, at in real.items()}

@@ -9,8 +9,20 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from millrace.cli.options import FileArgument, HomeOption, OutputOption, ProfileOption
-from millrace.cli.output import Output, fail, loaded_file, required, show, show_json
+from millrace.cli.completing import described_names
+from millrace.cli.connection import (
+    CertificateOption,
+    HomeHereOption,
+    ServerOption,
+    TokenFileOption,
+    failures_told,
+    settings_of,
+)
+from millrace.cli.describe_known import KINDS, Described, DescribedAs, describe_known
+from millrace.cli.form import Form, show_data
+from millrace.cli.options import ProfileOption
+from millrace.cli.output import Output, fail, loaded_file, required, show
+from millrace.client import Client
 from millrace.errors import OperationFailed, nearest
 from millrace.machine import Folders
 from millrace.model.job import Job
@@ -19,20 +31,54 @@ from millrace.model.status import JobFacts
 from millrace.plan.fuse import fusion
 
 
+def _kinds(incomplete: str) -> list[str]:
+    return [kind for kind in KINDS if kind.startswith(incomplete)]
+
+
 def describe(
-    file: FileArgument,
-    job: Annotated[str, typer.Argument(metavar="JOB", help="The job.")],
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|KIND",
+            help="pipeline, job, stream, site or operation; or a pipeline file, - is stdin.",
+            autocompletion=_kinds,
+        ),
+    ],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="JOB|NAME",
+            help="The job of the file; or what the coordinator knows, jobs as PIPELINE/JOB.",
+            autocompletion=described_names,
+        ),
+    ],
     profile: ProfileOption = None,
-    output: OutputOption = Output.TEXT,
-    home: HomeOption = None,
+    output: DescribedAs = Described.TEXT,
+    server: ServerOption = None,
+    token_file: TokenFileOption = None,
+    certificate: CertificateOption = None,
+    home: HomeHereOption = None,
 ) -> None:
-    """Tell how a job would run: its mode and why, its operators, what it writes.
+    """Tell all about a pipeline, job, stream, site or change that a coordinator knows.
 
-    Spark is started for the answer; nothing of the pipeline runs.
+    With a file instead of a kind: how a job would run, its mode and why, its operators, what it
+    writes. Spark is started for that answer; nothing of the pipeline runs.
 
-    Example: [bold]millrace describe pipeline.yaml clean[/bold]
+    Example: [bold]millrace describe job traffic/clean[/bold],
+    [bold]millrace describe pipeline.yaml clean[/bold]
     """
-    pipeline = required(loaded_file(file, profile), output)
+    if what not in KINDS:
+        _describe_file(what, name, profile, output, home)
+        return
+    with failures_told(), Client(settings_of(server, token_file, certificate, home)) as client:
+        describe_known(client, what, name, output)
+
+
+def _describe_file(
+    file: str, job: str, profile: str | None, output: Described, home: Path | None
+) -> None:
+    problems = Output.JSON if output is Described.JSON else Output.TEXT
+    pipeline = required(loaded_file(file, profile), problems)
     if job not in pipeline.jobs:
         near = nearest(job, pipeline.jobs)
         known = ", ".join(list(pipeline.jobs)[:10])
@@ -42,9 +88,10 @@ def describe(
     found = fusion(pipeline)
     stored = {name: found.stored[name] for name in _streams(pipeline.jobs[job], found.stored)}
     query = found.group(job)
-    if output is Output.JSON:
+    if output is not Described.TEXT:
         document = facts_document(pipeline.jobs[job], facts)
-        show_json({"job": job, **document, "query": list(query), "stored": stored})
+        whole = {"job": job, **document, "query": list(query), "stored": stored}
+        show_data(whole, Form(output.value))
         return
     show(_text(pipeline.jobs[job], facts))
     if len(query) > 1:

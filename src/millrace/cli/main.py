@@ -10,8 +10,32 @@ from typing import Annotated, Any
 import typer
 
 from millrace import __version__
-from millrace.cli import check, convert, describe, graph, new, plan, send, state, tail, validate
+from millrace.cli import agent as agent_module
+from millrace.cli import (
+    apply,
+    check,
+    convert,
+    delete,
+    describe,
+    diff,
+    events,
+    get,
+    graph,
+    logs,
+    new,
+    peek,
+    plan,
+    rollback,
+    send,
+    state,
+    tail,
+    token,
+    top,
+    validate,
+    wait,
+)
 from millrace.cli import run as run_module
+from millrace.cli import up as up_module
 
 app = typer.Typer(
     name="millrace",
@@ -26,6 +50,8 @@ app.command("validate")(validate.validate)
 app.command("plan")(plan.plan_command)
 app.command("graph")(graph.graph)
 app.command("run")(run_module.run_command)
+app.command("up")(up_module.up)
+app.command("agent")(agent_module.agent)
 app.command("send")(send.send)
 app.command("tail")(tail.tail)
 app.command("check")(check.check)
@@ -35,6 +61,22 @@ app.command("explain")(validate.explain)
 app.command("schema")(convert.schema_command)
 app.command("import")(convert.import_file)
 app.command("export")(convert.export_file)
+
+_PANEL = "Commands that ask a coordinator"
+for _name, _command in (
+    ("apply", apply.apply),
+    ("diff", diff.diff),
+    ("rollback", rollback.rollback),
+    ("delete", delete.delete),
+    ("wait", wait.wait),
+    ("get", get.get),
+    ("top", top.top),
+    ("logs", logs.logs),
+    ("peek", peek.peek),
+    ("events", events.events),
+):
+    app.command(_name, rich_help_panel=_PANEL)(_command)
+app.add_typer(token.app, name="token", rich_help_panel=_PANEL)
 
 #: Exit code for wrong usage where 2 means "there are changes".
 USAGE = 64

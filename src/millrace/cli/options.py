@@ -35,3 +35,11 @@ HomeOption = Annotated[
     Path | None,
     typer.Option("--home", help="Where state is kept; also by MILLRACE_HOME."),
 ]
+SharedOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--shared",
+        metavar="DIR",
+        help="A folder that all sites see, at the same path: for checkpoints that say at: shared.",
+    ),
+]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -15,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.live import Live
-from rich.progress import Progress as Bar
 
+from millrace.cli.lasting import SIGNALS, fetching, logged
 from millrace.cli.options import FileArgument, FormatOption, HomeOption, OutputOption, ProfileOption
 from millrace.cli.output import Output, fail, loaded_file, required, say, show_json, time_option
 from millrace.errors import OperationFailed
@@ -25,9 +24,8 @@ from millrace.model.pipeline import Pipeline
 from millrace.ports import JobState, JobStatus
 
 if TYPE_CHECKING:
-    from millrace.agent.fleet import Told
-    from millrace.agent.runner import Runner
     from millrace.agent.watch import Watch
+    from millrace.coordinator.local import LocalRun
 
 _LOOK_SECONDS = 0.5
 
@@ -85,22 +83,20 @@ def _run(
     drain: bool,
 ) -> bool:
     """Run it to its end; whether a job had failed then. Raises for one that was not drained."""
-    from millrace.agent.fleet import Fleet  # noqa: PLC0415
-    from millrace.agent.runner import Runner  # noqa: PLC0415
     from millrace.agent.watch import Watch  # noqa: PLC0415
     from millrace.cli.views.run import views_document  # noqa: PLC0415
+    from millrace.coordinator.local import local_run  # noqa: PLC0415
     from millrace.measure.metrics import Metrics  # noqa: PLC0415
     from millrace.measure.metrics_server import MetricsServer  # noqa: PLC0415
 
     place, metrics = folders.pipeline(pipeline.name), Metrics()
     with (
-        _logged(place / "run.log") as tell,
+        logged(place / "run.log") as tell,
         MetricsServer(metrics, place / "metrics.token") as server,
-        _fetching() as told,
+        fetching() as told,
         _signals(),
     ):
-        fleet = Fleet.of(pipeline, folders, told, tell)
-        runner = Runner(pipeline, fleet, code, tell)
+        runner = local_run(pipeline, folders, code, tell, told)
         runner.start()
         watch = Watch(runner, metrics)
         try:
@@ -136,7 +132,7 @@ def failed(status: JobStatus, *, again: bool) -> bool:
     return bool(status.error) and not status.transient
 
 
-def _worked_off(runner: Runner) -> OperationFailed | None:
+def _worked_off(runner: LocalRun) -> OperationFailed | None:
     """Drain all jobs; returns why one was not, for after the stop."""
     say("working off what is there")
     try:
@@ -146,7 +142,7 @@ def _worked_off(runner: Runner) -> OperationFailed | None:
     return None
 
 
-def _watched(runner: Runner, watch: Watch, seconds: float | None, *, quiet: bool) -> None:
+def _watched(runner: LocalRun, watch: Watch, seconds: float | None, *, quiet: bool) -> None:
     """Keep the pipeline running and show it until the time is over or Ctrl-C comes."""
     from millrace.cli.views.run import jobs_table  # noqa: PLC0415
 
@@ -175,21 +171,6 @@ def _over(given_up: Mapping[str, str]) -> str:
 
 
 @contextmanager
-def _logged(file: Path) -> Iterator[Callable[[str], None]]:
-    """What is told to a person also goes to a log of lines of JSON."""
-    from millrace.measure.logs import log_event, log_to  # noqa: PLC0415
-
-    logger = logging.getLogger("millrace.run")
-
-    def tell(text: str) -> None:
-        log_event(logger, text)
-        say(text)
-
-    with closing(log_to(file)):
-        yield tell
-
-
-@contextmanager
 def _nothing() -> Iterator[None]:
     yield None
 
@@ -210,27 +191,9 @@ def _signals() -> Iterator[None]:
     def interrupt(_: int, __: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    both = (signal.SIGTERM, signal.SIGINT)
-    before = {number: signal.signal(number, interrupt) for number in both}
+    before = {number: signal.signal(number, interrupt) for number in SIGNALS}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def _fetching() -> Iterator[Told | None]:
-    """A bar for the jars, which are fetched once; nothing where nobody looks."""
-    console = Console(stderr=True)
-    with Bar(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(
-            "fetching Kafka and Spark's connector (once)", total=None, visible=False
-        )
-
-        def told(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total, visible=True)
-            if not console.is_terminal and done in (1, total):
-                say(f"fetching jars, once: {done} of {total}")
-
-        yield told

@@ -1,23 +1,14 @@
-"""What a coordinator knows of one pipeline, and how it gets on: in memory and in the store."""
+"""What a coordinator knows of one pipeline, and how it gets on: decisions only."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from millrace.coordinator.deployment import Deployment
-from millrace.coordinator.documents import (
-    deployment_document,
-    deployment_of,
-    facts_document,
-    facts_of,
-    operation_document,
-    operation_of,
-)
 from millrace.coordinator.examining import Examination, known_already
 from millrace.coordinator.files import Files
+from millrace.coordinator.losses import with_losses
 from millrace.coordinator.observe import observed
 from millrace.coordinator.operation import (
     Moment,
@@ -28,20 +19,22 @@ from millrace.coordinator.operation import (
     taken_back,
     undoing,
 )
-from millrace.coordinator.phases import Reports
+from millrace.coordinator.phases import Phase, Reports, phases_of
+from millrace.coordinator.revision import Revision, Submission, operation_id, superfluous
 from millrace.coordinator.starts import Change as Starting
+from millrace.coordinator.surroundings import with_surroundings
 from millrace.errors import OperationFailed
 from millrace.model.impact import Impact
 from millrace.model.pipeline import Pipeline
 from millrace.model.step import Action, Kind, Plan, Reason, Step
 from millrace.plan import plan
-from millrace.ports import Change, Entry, EntryKind, Store
+from millrace.ports import Entry, EntryKind, JobState
 from millrace.ports.link import PipelineGoal
-from millrace.spec import FileFormat, load_text
-from millrace.wire import pipeline_document
 
 #: Among the times of an operation: since when engines are asked.
 _EXAMINED = "examine"
+#: So many versions of a file are kept to go back to.
+KEPT_REVISIONS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +43,7 @@ class Board:
 
     name: str
     files: Files = field(default_factory=Files)
+    revisions: Mapping[int, Revision] = field(default_factory=dict)
     #: The numbers of the newest file and of that which is in force.
     newest: int = 0
     current: int = 0
@@ -78,8 +72,54 @@ class Board:
         """Whether engines are being asked about a new file."""
         return self.operation is not None and self.operation.state is OperationState.EXAMINING
 
-    def submitted(self, wanted: Pipeline, identity: str) -> tuple[Board, Change]:
-        """Return the board with a change begun, and what the store must keep before it is told.
+    @property
+    def file(self) -> Pipeline:
+        """The file in force."""
+        return self.files[self.current]
+
+    @property
+    def removed(self) -> bool:
+        """Whether nothing of the pipeline is there, nor shall be."""
+        return not self.busy and not self.file.jobs and not self.deployment.sites()
+
+    def same(self, wanted: Pipeline) -> bool:
+        """Whether a file asks for nothing that is not there: it is in force, and all is done."""
+        settled = self.operation is not None and self.operation.state is OperationState.DONE
+        settled = settled and all(p.goal.running or p.ended for p in self.deployment.jobs.values())
+        return settled and self.current == self.newest and self.file == wanted
+
+    def at_rest(self) -> Board:
+        """Return the board of a pipeline of which nothing runs, and nothing is on its way."""
+        deployment = self.deployment
+        for name, placed in deployment.jobs.items():
+            goal = replace(placed.goal, running=False, drains=(), to_end=False)
+            deployment = deployment.with_job(name, replace(placed, goal=goal, ended=False))
+        operation = self.operation
+        if operation is not None and self.busy:
+            why = "it was interrupted"
+            operation = replace(operation, state=OperationState.UNDONE, reason=why, since={})
+        return replace(self, deployment=deployment, operation=operation)
+
+    def noted(self, reports: Reports) -> Board:
+        """Return the board on which it stands how far the queries were that are at rest."""
+        deployment = self.deployment
+        for name, placed in deployment.jobs.items():
+            told = reports[placed.site].jobs.get(name) if placed.site in reports else None
+            if told is not None and told.state is JobState.STOPPED and told.progress.positions:
+                at = int(told.progress.at * 1000)
+                moved = replace(placed, reached=told.progress.positions, at=at)
+                deployment = deployment.with_job(name, moved)
+        return replace(self, deployment=deployment)
+
+    def proposed(self, wanted: Pipeline, lost: frozenset[str] = frozenset()) -> Plan:
+        """Return what a file would change, as far as is known without asking engines."""
+        number = self.newest + 1
+        files = known_already(self.files.with_file(number, wanted), number, self.deployment)
+        steps = plan(wanted, observed(self.deployment, files, number), files.facts(number))
+        return with_losses(steps, self.deployment, files.queries(number).jobs, lost)
+
+    def submitted(self, brought: Submission) -> tuple[Board, tuple[Entry, ...]]:
+        """Return the board with a change begun, and what the journal is told of it.
 
         Raises while another change is on its way.
         """
@@ -87,44 +127,74 @@ class Board:
             raise OperationFailed(
                 "busy",
                 f"{self.name} is being changed (operation {self.operation.id})",
-                "wait for it: millrace wait --for done, then apply again",
+                f"wait for it: millrace wait {self.operation.id} --for done, then apply again",
                 transient=True,
             )
         number = self.newest + 1
-        files = self.files.with_file(number, wanted)
-        files = known_already(files, number, self.deployment)
-        operation = Operation(identity, self.name, self.current, number)
-        after = replace(
-            self, files=files, newest=number, former=self.deployment, operation=operation
+        files = self.files.with_file(number, brought.wanted, brought.code)
+        files = files if brought.anew else known_already(files, number, self.deployment)
+        operation = Operation(
+            operation_id(self.name, number),
+            self.name,
+            self.current,
+            number,
+            state_loss=brought.state_loss,
+            keeps=brought.keeps,
+            lost=brought.lost,
         )
-        entry = Entry(EntryKind.INTENT, f"pipeline {self.name}", {"revision": number})
-        change = Change({("file", _of(self.name, number)): pipeline_document(wanted)})
-        return after, change + after.change(entries=(entry,))
+        revision = Revision(number, brought.by, brought.at, note=brought.note, code=brought.code)
+        there = self.deployment
+        inside = {name: job for name, job in there.inside.items() if name in self.file.jobs}
+        there = replace(there, inside=inside)
+        after = replace(
+            self,
+            files=files,
+            revisions={**self.revisions, number: revision},
+            newest=number,
+            deployment=there,
+            former=there,
+            operation=operation,
+        )
+        detail = {"operation": operation.id, "revision": number, "by": brought.by}
+        entry = Entry(EntryKind.INTENT, f"pipeline {self.name}", detail)
+        return after._pruned(), (entry,)
 
-    def ticked(self, reports: Reports, now: float, patience: float) -> tuple[Board, Change | None]:
-        """Return the board after what was reported, and what the store must keep of it, if any."""
+    def _pruned(self) -> Board:
+        """The board without versions of its file that nobody goes back to any more."""
+        jobs = (*self.deployment.jobs.values(), *self.deployment.inside.values())
+        used = {placed.goal.revision for placed in jobs}
+        things = self.deployment.streams | self.deployment.dropped | self.deployment.brokers
+        used |= {number for _, number in things} | {self.current, self.newest}
+        gone = superfluous(self.revisions, frozenset(used), KEPT_REVISIONS)
+        kept = {number: it for number, it in self.revisions.items() if number not in gone}
+        return replace(self, files=self.files.without(gone), revisions=kept) if gone else self
+
+    def ticked(
+        self, reports: Reports, now: float, patience: float
+    ) -> tuple[Board, tuple[Entry, ...]]:
+        """Return the board after what was reported; the same one where there is nothing new."""
         if self.operation is None or self.operation.state.over:
-            return self, None
+            return self, ()
         if self.examining:
-            board, change = self._examined(self.operation, reports, now, patience)
-            if change is None or board.operation is None:
-                return board, change
-            later, more = board.ticked(reports, now, patience) if board.planned else (board, None)
-            return later, change + more if more is not None else change
+            board, entries = self._examined(self.operation, reports, now, patience)
+            if board is self or not board.planned:
+                return board, entries
+            later, more = board.ticked(reports, now, patience)
+            return later, (*entries, *more)
         return self._stepped(self.operation, reports, now, patience)
 
     def _stepped(
         self, operation: Operation, reports: Reports, now: float, patience: float
-    ) -> tuple[Board, Change | None]:
+    ) -> tuple[Board, tuple[Entry, ...]]:
         undone = operation.state is OperationState.UNDOING
-        start = Starting(self.files, operation.target, self.former, undone).start
+        start = Starting(self.files, operation.target, self.former, undone, operation.lost).start
         setting = Setting(self.files, start, reports, now, patience)
         before = Moment(operation, self.deployment)
         after = advanced(before, setting)
         if after.operation.why:
             after = self._turned(after)
         if after is before:
-            return self, None
+            return self, ()
         done = after.operation.state is OperationState.DONE
         board = replace(
             self,
@@ -132,11 +202,18 @@ class Board:
             deployment=after.deployment,
             current=after.operation.wanted if done else self.current,
         )
-        return board, board.change(entries=after.entries)
+        return board, after.entries + board._ended()
+
+    def _ended(self) -> tuple[Entry, ...]:
+        """What the journal is told when an operation is over."""
+        if self.operation is None or not self.operation.state.over:
+            return ()
+        detail = {"state": self.operation.state.value, "why": self.operation.reason}
+        return (Entry(EntryKind.RESULT, f"operation {self.operation.id}", detail),)
 
     def _examined(
         self, operation: Operation, reports: Reports, now: float, patience: float
-    ) -> tuple[Board, Change | None]:
+    ) -> tuple[Board, tuple[Entry, ...]]:
         """Take note of what engines found out; when all is known, the change is planned."""
         before = Examination(self.files, operation.wanted)
         after = before.answered(reports)
@@ -145,27 +222,25 @@ class Board:
         if not after.unknown:
             seen = observed(self.deployment, after.files, operation.wanted)
             steps = plan(self.files[operation.wanted], seen, after.facts)
-            moved = replace(operation, plan=steps, state=OperationState.RUNNING, since={})
+            steps = _keeping(steps) if operation.keeps else steps
+            queries = self.files.queries(operation.wanted).jobs
+            steps = with_losses(steps, self.deployment, queries, operation.lost)
+            moved = _allowed(replace(operation, plan=steps, state=OperationState.RUNNING, since={}))
         elif why := after.refused(reports) or (after.silent(reports) if late else ""):
             moved = replace(operation, state=OperationState.REFUSED, reason=why, since={})
         elif after is before and operation.since:
-            return self, None
+            return self, ()
         else:
             moved = replace(operation, since=since)
         board = replace(self, files=after.files, operation=moved)
-        entry = Entry(
-            EntryKind.RESULT,
-            f"operation {operation.id}",
-            {"state": moved.state, "why": moved.reason},
-        )
-        return board, board.change(entries=() if moved.state is operation.state else (entry,))
+        return board, board._ended()
 
-    def goals(self) -> dict[str, PipelineGoal]:
-        """Return what each site shall be, and what it is asked."""
+    def goals(self, reports: Reports) -> dict[str, PipelineGoal]:
+        """Return what each site shall be, and what it is asked, by what others report."""
         goals = self.deployment.goals(self.files)
-        if self.operation is None or not self.examining:
-            return goals
-        return Examination(self.files, self.operation.wanted).goals(goals)
+        if self.operation is not None and self.examining:
+            goals = Examination(self.files, self.operation.wanted).goals(goals)
+        return with_surroundings(goals, self.deployment, reports)
 
     def _turned(self, moment: Moment) -> Moment:
         """Begin to go back; an undoing that fails itself is stuck."""
@@ -181,38 +256,36 @@ class Board:
         kept = replace(turned.operation, reason=why)
         return replace(turned, operation=kept, entries=(*moment.entries, entry))
 
-    def change(self, entries: tuple[Entry, ...] = ()) -> Change:
-        """Return what the store must keep of the board, but for its files."""
-        puts: dict[tuple[str, str], Mapping[str, Any]] = {
-            ("pipeline", self.name): {"newest": self.newest, "current": self.current},
-            ("deployment", self.name): deployment_document(self.deployment),
-            ("former", self.name): deployment_document(self.former),
-        }
-        if self.operation is not None:
-            wanted = self.operation.wanted
-            puts["operation", self.name] = operation_document(self.operation)
-            puts["facts", _of(self.name, wanted)] = facts_document(self.files.facts(wanted))
-        return Change(puts, entries=entries)
 
-    @classmethod
-    def restored(cls, store: Store, name: str, now: float) -> Board:
-        """Return the board of what a store has."""
-        kinds = ("pipeline", "deployment", "former", "operation")
-        documents = {kind: store.load(kind).get(name) for kind in kinds}
-        return cls._of(name, {k: d for k, d in documents.items() if d}, _files(store, name), now)
-
-    @classmethod
-    def _of(cls, name: str, documents: Mapping[str, Any], known: Files, now: float) -> Board:
-        operation = documents.get("operation")
-        return cls(
-            name,
-            known,
-            documents["pipeline"]["newest"],
-            documents["pipeline"]["current"],
-            deployment_of(documents["deployment"]),
-            deployment_of(documents["former"]),
-            operation_of(operation, now) if operation is not None else None,
+def _keeping(steps: Plan) -> Plan:
+    """Return a plan in which no stream goes, and no broker; nor is a stream made anew."""
+    gone = {s.id for s in steps.steps if s.action is Action.DELETE and s.kind is not Kind.JOB}
+    kept = tuple(
+        replace(
+            step,
+            after=tuple(name for name in step.after if name not in gone),
+            impact=Impact.RESTART if _made_anew(step) else step.impact,
         )
+        for step in steps.steps
+        if step.id not in gone
+    )
+    return replace(steps, steps=kept)
+
+
+def _made_anew(step: Step) -> bool:
+    """Whether a step takes the records of a stream away and makes its log again."""
+    return Phase.DROP in phases_of(step) and step.action is not Action.DELETE
+
+
+def _allowed(operation: Operation) -> Operation:
+    """Refuse a change in which jobs would lose what they keep, unless that was allowed."""
+    steps = operation.plan.steps
+    kept = [step for step in steps if step.action is not Action.DELETE]  # who removes a job knows
+    lost = [step.name for step in kept if step.impact is Impact.STATE_LOST]
+    if not lost or operation.state_loss:
+        return operation
+    why = f"what {', '.join(lost)} keeps would be lost: apply with --allow-state-loss to accept it"
+    return replace(operation, state=OperationState.REFUSED, reason=why)
 
 
 def _with_all(steps: Plan, deployment: Deployment, operation: Operation) -> Plan:
@@ -241,21 +314,3 @@ def _with_all(steps: Plan, deployment: Deployment, operation: Operation) -> Plan
         if placed.goal.revision == operation.wanted and name not in named
     ]
     return replace(steps, steps=(*steps.steps, *more))
-
-
-def _of(name: str, number: int) -> str:
-    return f"{name}/{number}"
-
-
-def _files(store: Store, name: str) -> Files:
-    known, facts = Files().with_file(0, Pipeline(name)), store.load("facts")
-    for key, document in store.load("file").items():
-        pipeline, _, number = key.rpartition("/")
-        if pipeline == name:
-            known = known.with_file(int(number), _pipeline_of(document))
-            known = known.with_facts(int(number), facts_of(facts.get(key, {})))
-    return known
-
-
-def _pipeline_of(document: Mapping[str, Any]) -> Pipeline:
-    return load_text(json.dumps(document), "stored", file_format=FileFormat.NATIVE).required()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from millrace.coordinator.files import Files
@@ -18,6 +18,8 @@ class Placed:
     #: By stream, and when that was committed, in milliseconds since the epoch.
     reached: Positions = field(default_factory=dict)
     at: int | None = None
+    #: Whether it is over: its inputs have ended, or its time is up.
+    ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +39,21 @@ class Deployment:
     generation: int = 0
     #: The number of the last folder of each query, also of those that are gone.
     folders: Mapping[str, int] = field(default_factory=dict)
+    #: Jobs that are inside a query now, as they were when they ran by themselves last.
+    inside: Mapping[str, Placed] = field(default_factory=dict)
 
     def with_job(self, name: str, placed: Placed) -> Deployment:
         """Return it with a query as it shall be now."""
         folders = {**self.folders, name: max(placed.goal.folder, self.folders.get(name, 0))}
         generation = max(self.generation, placed.goal.generation)
         jobs = {**self.jobs, name: placed}
-        return replace(self, jobs=jobs, generation=generation, folders=folders)
+        inside = _but(self.inside, name)
+        return replace(self, jobs=jobs, generation=generation, folders=folders, inside=inside)
 
-    def without_job(self, name: str) -> Deployment:
-        """Return it without a query."""
-        return replace(self, jobs={n: placed for n, placed in self.jobs.items() if n != name})
+    def without_job(self, name: str, *, inside: bool = False) -> Deployment:
+        """Return it without a query; one that is `inside` another is not forgotten."""
+        kept = {**self.inside, name: self.jobs[name]} if inside else self.inside
+        return replace(self, jobs=_but(self.jobs, name), inside=kept)
 
     def sites(self) -> frozenset[str]:
         """Return the sites that have something to do, but for those of streams alone."""
@@ -71,8 +77,19 @@ class Deployment:
         }
 
 
+def _but(jobs: Mapping[str, Placed], name: str) -> dict[str, Placed]:
+    return {other: placed for other, placed in jobs.items() if other != name}
+
+
 def _with_files(goal: PipelineGoal, files: Files) -> PipelineGoal:
     numbers = {number for _, number in goal.streams | goal.dropped}
     numbers |= {job.revision for job in goal.jobs.values()}
     numbers |= set() if goal.serving is None else {goal.serving}
-    return replace(goal, revisions={number: files.complete(number) for number in sorted(numbers)})
+    return with_files(goal, files, numbers)
+
+
+def with_files(goal: PipelineGoal, files: Files, numbers: Iterable[int]) -> PipelineGoal:
+    """Return a goal with these files too, each with its code."""
+    found = {**goal.revisions, **{number: files.complete(number) for number in sorted(numbers)}}
+    code = {number: digest for number in found if (digest := files.code(number)) is not None}
+    return replace(goal, revisions=found, code=code)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 from millrace.coordinator.deployment import Deployment, Placed
@@ -11,33 +11,42 @@ from millrace.coordinator.operation import Operation, OperationState
 from millrace.model.job import Mode
 from millrace.model.status import Facts, JobFacts
 from millrace.ports.link import JobGoal, Positions
-from millrace.wire import plan_document, plan_of
+from millrace.wire import plan_of
 
 _THINGS = ("streams", "dropped", "brokers")
+_QUERIES = ("jobs", "inside")
 
 
 def operation_document(operation: Operation) -> dict[str, Any]:
-    """Return an operation as plain data."""
+    """Return an operation as plain data, but for its plan."""
     return {
         "id": operation.id,
         "pipeline": operation.pipeline,
         "before": operation.before,
         "wanted": operation.wanted,
-        "plan": plan_document(operation.plan),
         "state": operation.state.value,
         "done": dict(operation.done),
         "ordered": sorted(operation.since),
+        "downtime": dict(operation.downtime),
         "why": operation.why,
         "reason": operation.reason,
+        "state_loss": operation.state_loss,
+        "keeps": operation.keeps,
+        "lost": sorted(operation.lost),
     }
 
 
-def operation_of(document: Mapping[str, Any], now: float) -> Operation:
+def operation_of(document: Mapping[str, Any], plan: Mapping[str, Any], now: float) -> Operation:
     """Return the operation of its document; what is on its way has all its time again from now."""
     known = dict(document)
     since = dict.fromkeys(known.pop("ordered"), now)
-    plan, state = plan_of(known["plan"]), OperationState(known["state"])
-    return Operation(**{**known, "plan": plan, "state": state, "since": since})
+    parsed = {
+        "plan": plan_of(plan),
+        "state": OperationState(known["state"]),
+        "since": since,
+        "lost": frozenset(known["lost"]),
+    }
+    return Operation(**{**known, **parsed})
 
 
 def facts_document(facts: Facts) -> dict[str, Any]:
@@ -57,25 +66,42 @@ def facts_of(document: Mapping[str, Any]) -> dict[str, JobFacts]:
 
 def deployment_document(deployment: Deployment) -> dict[str, Any]:
     """Return a deployment as plain data; what says nothing is left out."""
-    whole = asdict(deployment)
+    whole = _shallow(deployment)
     whole |= {name: sorted(whole[name]) for name in _THINGS}
-    whole["jobs"] = {name: _said(placed) for name, placed in whole["jobs"].items()}
+    for kind in _QUERIES:
+        whole[kind] = {name: _placed_document(placed) for name, placed in whole[kind].items()}
     return _said(whole)
 
 
+def _placed_document(placed: Placed) -> dict[str, Any]:
+    return _said({**_shallow(placed), "goal": _shallow(placed.goal)})
+
+
+def _shallow(thing: Deployment | Placed | JobGoal) -> dict[str, Any]:
+    """A thing by its fields, as they are: a copy of all below them would take long."""
+    return {field.name: getattr(thing, field.name) for field in fields(thing)}
+
+
 def _said(document: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what is empty; what is told as false is not."""
-    found = {key: value for key, value in document.items() if value not in (None, {}, (), [])}
+    """Leave out what is empty; that something does not run is told."""
+    empty: tuple[Any, ...] = (None, {}, (), [])
+    found = {key: value for key, value in document.items() if value not in empty}
+    for key in ("ended", "to_end", "vouched"):
+        if not found.get(key, True):
+            del found[key]
     return {key: _said(value) if key == "goal" else value for key, value in found.items()}
 
 
 def deployment_of(document: Mapping[str, Any]) -> Deployment:
     """Return the deployment of its document."""
-    jobs = {name: _placed_of(placed) for name, placed in document.get("jobs", {}).items()}
+    queries = {
+        kind: {name: _placed_of(placed) for name, placed in document.get(kind, {}).items()}
+        for kind in _QUERIES
+    }
     things = {
         name: frozenset((one, number) for one, number in document.get(name, ())) for name in _THINGS
     }
-    return Deployment(**{**document, "jobs": jobs, **things})
+    return Deployment(**{**document, **queries, **things})
 
 
 def _placed_of(document: Mapping[str, Any]) -> Placed:

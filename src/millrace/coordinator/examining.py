@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from millrace.coordinator.deployment import Deployment
+from millrace.coordinator.deployment import Deployment, with_files
 from millrace.coordinator.files import Files
 from millrace.coordinator.phases import Reports
 from millrace.model.job import Job
 from millrace.model.status import Facts, JobFacts
+from millrace.model.stream import Format, Stream
 from millrace.ports.link import PipelineGoal
 
 
@@ -36,11 +37,13 @@ class Examination:
 
         One that reads what another writes comes after it, where the file does not say the columns.
         """
-        writers = self.files[self.number].writers()
+        file = self.files[self.number]
+        writers = file.writers()
+        told = {name for name, stream in file.streams.items() if _says_columns(stream)}
         found: dict[str, set[str]] = {}
         for query in self.unknown:
-            own = _names(query)
-            above = {job.name for stream in query.reads for job in writers.get(stream, ())}
+            own, open_ = _names(query), [name for name in query.reads if name not in told]
+            above = {job.name for stream in open_ for job in writers.get(stream, ())}
             if all(name in self.facts for name in above - own):
                 found.setdefault(query.site or "", set()).add(query.name)
         return {site: frozenset(names) for site, names in found.items()}
@@ -50,8 +53,8 @@ class Examination:
         found = dict(before)
         for site, queries in self.asked().items():
             goal = found.get(site, PipelineGoal())
-            files = {**goal.revisions, self.number: self.files.complete(self.number)}
-            found[site] = replace(goal, revisions=files, examined=self.number, queries=queries)
+            goal = with_files(goal, self.files, {self.number})
+            found[site] = replace(goal, examined=self.number, queries=queries)
         return found
 
     def answered(self, reports: Reports) -> Examination:
@@ -95,6 +98,11 @@ def known_already(files: Files, number: int, deployment: Deployment) -> Files:
             known = files.facts(before)
             found |= {one: known[one] for one in _names(query) if one in known}
     return files.with_facts(number, found)
+
+
+def _says_columns(stream: Stream) -> bool:
+    """Whether a file says the columns of a stream, or it has none."""
+    return stream.schema is not None or stream.format is Format.RAW
 
 
 def _same(files: Files, one: int, other: int, query: Job) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -27,7 +28,11 @@ def observed(deployment: Deployment, files: Files, wanted: int) -> Observed:
         query: names.job(files.queries(placed.goal.revision).jobs[query], placed.goal.revision)
         for query, placed in deployment.jobs.items()
     }
-    down = frozenset(name for name, placed in deployment.jobs.items() if not placed.goal.running)
+    down = frozenset(
+        name
+        for name, placed in deployment.jobs.items()
+        if not placed.goal.running and not placed.ended
+    )
     pipeline = Pipeline(
         files[wanted].name,
         sites=_sites(deployment, files),
@@ -49,10 +54,10 @@ class _Names:
     def of(cls, deployment: Deployment, files: Files, wanted: int) -> _Names:
         things = {files.key(thing): thing for thing in sorted(deployment.streams)}
         called: dict[Key, str] = {}
+        alike = Counter(name for name, _ in things.values())
         for key, (name, number) in things.items():
-            alike = [other for other, thing in things.items() if thing[0] == name]
             stays = name in files.queries(wanted).streams and files.key((name, wanted)) == key
-            plain = len(alike) == 1 or stays
+            plain = alike[name] == 1 or stays
             called[key] = name if plain else f"{name}{PART}{number}"
         return cls(files, things, called)
 
@@ -61,13 +66,12 @@ class _Names:
         found = {}
         for key, (name, number) in self.things.items():
             stream, called = self.files[number].streams[name], self.called[key]
-            letters = stream.dead_letters
-            found[called] = replace(
-                stream,
-                name=called,
-                topic=stream.topic if called == name else stream.address,
-                dead_letters=letters and self.name(letters, number),
-            )
+            letters = stream.dead_letters and self.name(stream.dead_letters, number)
+            if called == name and letters == stream.dead_letters:
+                found[name] = stream  # as nearly all are
+                continue
+            topic = stream.topic if called == name else stream.address
+            found[called] = replace(stream, name=called, topic=topic, dead_letters=letters)
         return found
 
     def name(self, name: str, number: int) -> str:
@@ -76,6 +80,9 @@ class _Names:
 
     def job(self, job: Job, number: int) -> Job:
         """A job of a file with the names that its streams have here."""
+        used = {name for one in (job, *job.members) for name in (*one.reads, *one.writes)}
+        if all(self.name(name, number) == name for name in used):
+            return job
         inputs = (replace(port, stream=self.name(port.stream, number)) for port in job.inputs)
         outputs = (replace(port, stream=self.name(port.stream, number)) for port in job.outputs)
         members = tuple(self.job(member, number) for member in job.members)

@@ -16,6 +16,7 @@ from millrace.coordinator.phases import (
     ordered,
     outcome,
     phases_of,
+    site_of,
 )
 from millrace.model.step import Action, Kind, Plan, Step
 from millrace.ports import Entry, EntryKind
@@ -72,9 +73,19 @@ class Operation:
     done: Mapping[str, int] = field(default_factory=dict)
     #: By step, since when a phase of it is ordered.
     since: Mapping[str, float] = field(default_factory=dict)
+    #: By step of a query that stops and starts again: since when it was to stand still, and how
+    #: long it did, in seconds. What is on its way while a coordinator ends is not measured.
+    halted: Mapping[str, float] = field(default_factory=dict)
+    downtime: Mapping[str, float] = field(default_factory=dict)
     #: What went wrong and is not dealt with yet; and why it was undone.
     why: str = ""
     reason: str = ""
+    #: Whether jobs may lose what they keep, where it can't be carried over.
+    state_loss: bool = False
+    #: Whether streams stay that are no longer in the file.
+    keeps: bool = False
+    #: Sites that are known to be down: nothing is waited for that they would do.
+    lost: frozenset[str] = frozenset()
 
     @property
     def target(self) -> int:
@@ -129,10 +140,11 @@ def advanced(moment: Moment, setting: Setting) -> Moment:
     moved = True
     while moved and not moment.operation.why:
         moved = False
-        for step in moment.operation.next_steps:
+        for step in moment.operation.next_steps:  # each may be worked on whatever others do
             after = _step(moment, step, setting)
             if after is not moment:
                 moment, moved = after, True
+            if after.operation.why:
                 break
     operation = moment.operation
     if not operation.why and all(map(operation.is_done, operation.plan.steps)):
@@ -148,10 +160,11 @@ def _step(moment: Moment, step: Step, setting: Setting) -> Moment:
     phase = phases_of(step)[count]
     if step.id not in operation.since:
         return _ordered(moment, step, phase, setting)
-    found = outcome(deployment, step, phase, operation.target, setting.reports)
+    found = outcome(deployment, step, phase, operation.target, setting.reports, operation.lost)
     if found.done:
         since = {name: at for name, at in operation.since.items() if name != step.id}
         after = replace(operation, done={**operation.done, step.id: count + 1}, since=since)
+        after = _measured(after, step, phase, setting.now)
         left = finished(deployment, step, phase, setting.reports)
         return replace(moment, operation=after, deployment=left).told(EntryKind.RESULT, step, phase)
     waited = setting.now - operation.since[step.id]
@@ -160,10 +173,25 @@ def _step(moment: Moment, step: Step, setting: Setting) -> Moment:
     late = waited > setting.patience and operation.state is OperationState.RUNNING
     late = late and not _final(step)
     if late or not found.transient:
-        why = f"{step.id}: {found.error or 'nothing was heard of it in time'}"
+        why = f"{step.id}: {found.error or _silent(site_of(deployment, step))}"
         failed = replace(moment, operation=replace(operation, why=why))
         return failed.told(EntryKind.RESULT, step, phase, error=why)
     return moment
+
+
+def _silent(site: str) -> str:
+    return (
+        f"site {site} did not do it in time (is its agent up? If the site is down for good, apply "
+        f"with --site-lost {site})"
+    )
+
+
+def _measured(operation: Operation, step: Step, phase: Phase, now: float) -> Operation:
+    """Take note how long a query stood still, when it runs again."""
+    if phase is not Phase.START or step.id not in operation.halted:
+        return operation
+    took = round(max(now - operation.halted[step.id], 0.0), 3)
+    return replace(operation, downtime={**operation.downtime, step.id: took})
 
 
 def _ordered(moment: Moment, step: Step, phase: Phase, setting: Setting) -> Moment:
@@ -171,14 +199,23 @@ def _ordered(moment: Moment, step: Step, phase: Phase, setting: Setting) -> Mome
     start = setting.start(before, step) if phase is Phase.START else None
     after = ordered(before, step, phase, setting.files, operation.target, start)
     since = {**operation.since, step.id: setting.now}
-    begun = replace(moment, operation=replace(operation, since=since), deployment=after)
+    halted = {**operation.halted, step.id: setting.now} if phase is Phase.STOP else operation.halted
+    told = replace(operation, since=since, halted=halted)
+    begun = replace(moment, operation=told, deployment=after)
     return begun.told(EntryKind.INTENT, step, phase)
 
 
 def undoing(moment: Moment, plan: Plan) -> Moment:
     """Return the moment in which an operation that failed begins to go back."""
     operation = replace(
-        moment.operation, state=OperationState.UNDOING, plan=plan, done={}, since={}, why=""
+        moment.operation,
+        state=OperationState.UNDOING,
+        plan=plan,
+        done={},
+        since={},
+        halted={},
+        downtime={},
+        why="",
     )
     return replace(moment, operation=operation)
 
@@ -194,6 +231,6 @@ def taken_back(moment: Moment) -> Deployment:
             continue
         if phases_of(step)[operation.done.get(step.id, 0)] is Phase.STOP:
             placed = deployment.jobs[step.name]
-            goal = replace(placed.goal, running=True, drains=())
+            goal = replace(placed.goal, running=not placed.ended, drains=())
             deployment = deployment.with_job(step.name, replace(placed, goal=goal))
     return deployment

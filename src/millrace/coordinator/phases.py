@@ -66,6 +66,7 @@ class Start:
     #: When what it begins at was committed, in milliseconds since the epoch.
     since: int | None = None
     brought: tuple[str, int] | None = None
+    vouched: bool = False
 
 
 def ordered(
@@ -84,7 +85,8 @@ def ordered(
             return replace(now, streams=now.streams - same | {thing}, dropped=now.dropped - same)
         case Phase.DROP:
             old = _leaving(now.streams, step, files, wanted)
-            return replace(now, streams=now.streams - old, dropped=now.dropped | old)
+            inside = _reading_on(now, old, files)
+            return replace(now, streams=now.streams - old, dropped=now.dropped | old, inside=inside)
         case Phase.STOP:
             placed = now.jobs[name]
             drains = tuple(stream.partition(PART)[0] for stream in step.drains)
@@ -98,14 +100,30 @@ def ordered(
                 begins=start.begins,
                 since=start.since,
                 brought=start.brought,
+                vouched=start.vouched,
             )
             return now.with_job(name, Placed(start.site, goal))
         case _:
-            return now.without_job(name)
+            queries = files.queries(wanted).jobs.values()
+            return now.without_job(
+                name, inside=any(name == one.name for job in queries for one in job.members)
+            )
 
 
 def _without(things: frozenset[Thing], name: str) -> frozenset[Thing]:
     return frozenset(thing for thing in things if thing[0] != name)
+
+
+def _reading_on(now: Deployment, gone: frozenset[Thing], files: Files) -> dict[str, Placed]:
+    """The jobs inside queries whose positions still mean something without some streams."""
+    keys = {files.key(thing) for thing in gone}
+    found = {}
+    for name, placed in now.inside.items():
+        number = placed.goal.revision
+        follows = files.queries(number).jobs[name].follows
+        if keys.isdisjoint(files.key((stream, number)) for stream in follows):
+            found[name] = placed
+    return found
 
 
 def _named(things: frozenset[Thing], name: str) -> frozenset[Thing]:
@@ -139,11 +157,24 @@ class Outcome:
     transient: bool = True
 
 
-def outcome(now: Deployment, step: Step, phase: Phase, wanted: int, reports: Reports) -> Outcome:
-    """Return how a phase that was ordered is, by what its site says."""
+#: What is done at a site that is lost: nothing of it is there any more.
+_LOST = (Phase.STOP, Phase.DROP, Phase.END)
+
+
+def outcome(
+    now: Deployment,
+    step: Step,
+    phase: Phase,
+    wanted: int,
+    reports: Reports,
+    lost: frozenset[str] = frozenset(),
+) -> Outcome:
+    """Return how a phase that was ordered is, by what its site says; `lost` sites say nothing."""
     if phase is Phase.FORGET:
         return Outcome(done=True)
     site = site_of(now, step)
+    if site in lost and phase in _LOST:
+        return Outcome(done=True)
     report = reports.get(site)
     if report is None:
         return Outcome(error=f"site {site} has not been heard of")
@@ -183,9 +214,10 @@ def finished(now: Deployment, step: Step, phase: Phase, reports: Reports) -> Dep
         return replace(now, dropped=now.dropped - _named(now.dropped, step.name))
     if phase is Phase.STOP:
         placed = now.jobs[step.name]
-        job = reports[placed.site].jobs[step.name]
-        at, reached = job.progress.at, job.progress.positions
-        if reached:
-            placed = replace(placed, reached=reached, at=int(at * 1000))
+        report = reports.get(placed.site)
+        job = report.jobs.get(step.name) if report is not None else None
+        if job is not None and job.progress.positions:
+            at = int(job.progress.at * 1000)
+            placed = replace(placed, reached=job.progress.positions, at=at)
         return now.with_job(step.name, placed)
     return now

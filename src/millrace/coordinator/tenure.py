@@ -64,20 +64,34 @@ class Tenure:
     def commit(self, change: Change) -> int:
         """Keep a change; raises `Superseded`, with nothing kept, where the right is another's."""
         lease = _lease(self.generation, self.holder)
-        reach("store.commit.before")
+        places = _places(change)
+        for name in places:
+            reach(f"{name}.before")
         try:
             number = self.store.commit(change + Change(expects={LEASE: lease}))
         except Conflict as conflict:
             if conflict.key == LEASE:
                 raise Superseded from conflict
             raise
-        reach("store.commit.after")
+        for name in places:
+            reach(f"{name}.after")
         return number
+
+    def check(self) -> None:
+        """Raise `Superseded` where the right is another's."""
+        if self.store.load(_KIND).get("lease") != _lease(self.generation, self.holder):
+            raise Superseded
 
     def beat(self) -> None:
         """Show that this coordinator is there."""
         self._beats += 1
         self.commit(Change({BEAT: {"beats": self._beats}}))
+
+
+def _places(change: Change) -> list[str]:
+    """The names of the failpoints around a commit: what the journal is told in it, if anything."""
+    told = sorted({f"journal.{entry.kind.value}" for entry in change.entries})
+    return told or ["store.commit"]
 
 
 def _lease(generation: int, holder: Holder) -> dict[str, object]:

@@ -261,10 +261,22 @@ class Job:
     options: Options | None = setting(
         "settings by the engine's own names", change=Impact.RESTART, default=None
     )
+    version: str | None = setting(
+        "the version of its code; made from its files where it is not given",
+        change=Impact.RESTART,
+        default=None,
+    )
 
     #: The jobs that are one query under this one's name, in the direction of the data; no file
     #: says so, the planner does. Inputs and outputs are then those of the query.
     members: tuple[Job, ...] = field(default=(), repr=False)
+
+    @property
+    def lease(self) -> float | None:
+        """For how many seconds it may run unheard of, all of its query; None is without limit."""
+        every = [one.failover for one in self.members or (self,)]
+        known = [float(it.after.seconds) for it in every if it is not None]
+        return min(known) if len(known) == len(every) else None
 
     @property
     def exact(self) -> bool:
@@ -312,6 +324,11 @@ class Job:
     def kind(self) -> str:
         """Return which of KINDS the job is; `none` where a file forgot to say."""
         return next((kind for kind in self.KINDS if getattr(self, kind) is not None), "none")
+
+    @property
+    def has_code(self) -> bool:
+        """Whether it runs something of the user's that is not in the file itself."""
+        return self.kind in ("python", "map", "state", "jar", "process", "generator")
 
     @property
     def needs(self) -> EngineKind | None:

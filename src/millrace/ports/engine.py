@@ -97,6 +97,8 @@ class JobStatus:
     hint: str = ""
     #: Whether trying again can help.
     transient: bool = True
+    #: The engine's own name for this run of it; another one after each start.
+    run: str = ""
 
 
 class Engine(Protocol):

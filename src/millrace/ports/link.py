@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
+from millrace.model.job import Mode
 from millrace.model.pipeline import Pipeline
 from millrace.model.status import Facts
 from millrace.ports.engine import JobState, Progress
 
 #: A name, and the number of the file that describes what has it.
 Thing = tuple[str, int]
+#: A query, and the number of a folder that holds its progress.
+Folder = tuple[str, int]
 #: By a stream's address and partition.
 Positions = Mapping[str, Mapping[int, int]]
 
@@ -35,12 +39,21 @@ class JobGoal:
     running: bool = True
     #: The streams that it reads to their ends before it stops.
     drains: tuple[str, ...] = ()
+    #: Whether it also works off what there is now of its sources beside brokers.
+    to_end: bool = False
     #: Where it begins in a folder that holds nothing yet.
     begins: Positions = field(default_factory=dict)
     #: When that was committed, in milliseconds since the epoch.
     since: int | None = None
     #: The site and folder from which what it keeps is brought over before it starts.
     brought: tuple[str, int] | None = None
+    #: Whether the site that held its folder before is known to be down.
+    vouched: bool = False
+
+    @property
+    def drained(self) -> bool:
+        """Whether it reads something to the end before it stops."""
+        return self.to_end or bool(self.drains)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +62,37 @@ class PipelineGoal:
 
     #: By number, the files that its things are of.
     revisions: Mapping[int, Pipeline] = field(default_factory=dict)
+    #: By number, the artifact with the code that belongs to a file; none where it has no code.
+    code: Mapping[int, str] = field(default_factory=dict)
+    #: Where the brokers of other sites are reached, as far as that is known.
+    brokers: Mapping[str, str] = field(default_factory=dict)
     #: The file of which its broker is, if it has one.
     serving: int | None = None
     streams: frozenset[Thing] = frozenset()
     #: The streams to be removed.
     dropped: frozenset[Thing] = frozenset()
     jobs: Mapping[str, JobGoal] = field(default_factory=dict)
+    #: The folders that the site shall make parcels of, for another site.
+    offers: frozenset[Folder] = frozenset()
+    #: The parcels that queries start with here, by query: artifacts.
+    parcels: Mapping[str, str] = field(default_factory=dict)
+    #: Whether somebody looks: what costs traffic, such as lag, is worked out only then.
+    watched: bool = False
     #: The number of a file whose queries, these, the site's engines shall look at.
     examined: int | None = None
     queries: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What somebody wants to know of a site right now: the log of a job, records of a stream."""
+
+    pipeline: str
+    #: "log" or "records".
+    about: str
+    #: The job or the stream.
+    name: str
+    options: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +101,8 @@ class SiteGoal:
 
     generation: int
     pipelines: Mapping[str, PipelineGoal] = field(default_factory=dict)
+    #: By the name under which each is answered.
+    questions: Mapping[str, Question] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +117,14 @@ class JobReport:
     error: str = ""
     hint: str = ""
     transient: bool = True
+    mode: Mode | None = None
+    #: By stream: records that it has not read yet, and how old the oldest of them is, in seconds.
+    lag: Mapping[str, int] = field(default_factory=dict)
+    behind: Mapping[str, float] = field(default_factory=dict)
+    #: Of a query of several jobs: how far each of them is.
+    members: Mapping[str, Progress] = field(default_factory=dict)
+    #: How often it was started again because it had failed.
+    restarts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,22 +145,43 @@ class PipelineReport:
     examined: int | None = None
     facts: Facts = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
+    #: The folders of which there are parcels, each with its artifact.
+    offered: Mapping[Folder, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class SiteReport:
-    """What a site is."""
+    """What a site is, by an agent that last heard of a coordinator of a generation."""
 
     site: str
+    generation: int = 0
     pipelines: Mapping[str, PipelineReport] = field(default_factory=dict)
+    #: What was asked, by the names of the questions: plain data, ready for JSON.
+    answers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-class Link(Protocol):
-    """An agent's way to its coordinator."""
+class Depot(Protocol):
+    """Where artifacts are, for who needs them. Any thread may call."""
 
-    def exchange(self, report: SiteReport, wait: float) -> SiteGoal | None:
-        """Tell what is there and return what shall be; None where nothing changed for so long.
+    def fetch(self, artifact: str) -> Path:
+        """Return the file of an artifact on this machine, whole; it is brought over once."""
+        ...
 
-        Raises where the coordinator can't be reached: the agent keeps its site as last told.
-        """
+    def send(self, file: Path) -> str:
+        """Make a file an artifact, for other sites to fetch, and return its name."""
+        ...
+
+
+class Link(Depot, Protocol):
+    """An agent's way to its coordinator. Any thread may call.
+
+    What raises could not be done now: the agent keeps its site as last told, and tries again.
+    """
+
+    def tell(self, report: SiteReport) -> None:
+        """Tell what is there."""
+        ...
+
+    def goal(self, known: str, wait: float) -> tuple[str, SiteGoal] | None:
+        """Return what shall be there, with a sum of it; None where that is `known` for so long."""
         ...

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import io
 import stat
+import struct
 import zipfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -20,6 +22,17 @@ _LEFT_OUT = frozenset({"__pycache__", ".git", ".venv", "venv", "node_modules", "
 #: Archives of the same files are the same, whenever they are made.
 _WHEN = (1980, 1, 1, 0, 0, 0)
 _PIECE = 1 << 16
+#: What reading a zip may raise that was cut, changed or made up.
+UNREADABLE = (
+    zipfile.BadZipFile,
+    NotImplementedError,
+    RuntimeError,
+    EOFError,
+    ValueError,
+    OverflowError,
+    struct.error,
+    zlib.error,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +50,17 @@ def pack(folder: Path) -> bytes:
     """Return the files of a folder as an archive, but for links and what begins with a dot."""
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
-        for path in sorted(_files(folder)):
+        for path in files(folder):
             about = zipfile.ZipInfo(path.relative_to(folder).as_posix(), _WHEN)
             about.compress_type = zipfile.ZIP_DEFLATED
             about.external_attr = (stat.S_IFREG | 0o600) << 16
             archive.writestr(about, path.read_bytes())
     return target.getvalue()
+
+
+def files(folder: Path) -> list[Path]:
+    """Return the files of a folder that are packed, sorted."""
+    return sorted(_files(folder))
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -61,36 +79,71 @@ def unpack(archive: Path, folder: Path, limits: Limits | None = None) -> None:
     try:
         with zipfile.ZipFile(archive) as opened:
             entries = [entry for entry in opened.infolist() if not entry.is_dir()]
-            _check(entries, limits)
+            checked(entries, limits)
             folder.mkdir(parents=True, mode=0o700)
             left = limits.bytes
             for entry in entries:
                 left -= _written(opened, entry, folder / entry.filename, left)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError) as error:
+    except (*UNREADABLE, OSError) as error:
         raise _refused(f"it can't be read: {error}") from error
 
 
-def _check(entries: list[zipfile.ZipInfo], limits: Limits) -> None:
+def look(archive: Path, limits: Limits | None = None) -> None:
+    """Raise for an archive that `unpack` would refuse by its table; nothing is written."""
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            entries = [entry for entry in opened.infolist() if not entry.is_dir()]
+    except (*UNREADABLE, OSError) as error:
+        raise _refused(f"it can't be read: {error}") from error
+    checked(entries, limits or Limits())
+
+
+def _refused(why: str) -> OperationFailed:
+    return OperationFailed(
+        "bad-archive", f"the archive was refused: {why}", "pack the folder of the jobs' code anew"
+    )
+
+
+def checked(
+    entries: Sequence[zipfile.ZipInfo],
+    limits: Limits,
+    refused: Callable[[str], OperationFailed] = _refused,
+) -> None:
+    """Raise what `refused` makes of the reason if a table has an entry that must not be unpacked.
+
+    Folders may be among the entries, and count.
+    """
     if len(entries) > limits.entries:
-        raise _refused(f"it has {len(entries)} files, and {limits.entries} are allowed")
+        raise refused(f"it has {len(entries)} files, and {limits.entries} are allowed")
     if sum(entry.file_size for entry in entries) > limits.bytes:
-        raise _refused(f"it would be larger than {limits.bytes >> 20} MiB")
-    seen: set[str] = set()
+        raise refused(f"it would be larger than {limits.bytes >> 20} MiB")
+    folders: dict[str, bool] = {}
     for entry in entries:
-        name = entry.filename
-        path = PurePosixPath(name)
-        kind = stat.S_IFMT(entry.external_attr >> 16)
-        if kind not in (0, stat.S_IFREG):
-            raise _refused(f"{name!r} is a link or a device")
-        if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name or not name:
-            raise _refused(f"{name!r} leads out of its folder")
-        if len(path.parts) > limits.depth:
-            raise _refused(f"{name[:80]!r} lies more than {limits.depth} folders deep")
-        if entry.file_size > limits.ratio * max(entry.compress_size, 1024):
-            raise _refused(f"{name!r} is {limits.ratio} times larger than what is packed")
-        if (plain := name.casefold()) in seen:
-            raise _refused(f"{name!r} is there twice, as some disks see it")
-        seen.add(plain)
+        if why := _wrong(entry, limits):
+            raise refused(why)
+        plain = str(PurePosixPath(entry.filename.casefold()))
+        if plain in folders:
+            raise refused(f"{entry.filename!r} is there twice, as some disks see it")
+        folders[plain] = entry.is_dir()
+    for plain in folders:
+        if any(folders.get(str(above)) is False for above in PurePosixPath(plain).parents):
+            raise refused(f"{plain!r} lies in what is a file")
+
+
+def _wrong(entry: zipfile.ZipInfo, limits: Limits) -> str:
+    """What is wrong with an entry by itself; empty if nothing is."""
+    name = entry.filename
+    path = PurePosixPath(name)
+    kind = stat.S_IFMT(entry.external_attr >> 16)
+    if kind not in (0, stat.S_IFDIR if entry.is_dir() else stat.S_IFREG):
+        return f"{name!r} is a link or a device"
+    if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name or not path.parts:
+        return f"{name!r} leads out of its folder"
+    if len(path.parts) > limits.depth:
+        return f"{name[:80]!r} lies more than {limits.depth} folders deep"
+    if entry.file_size > limits.ratio * max(entry.compress_size, 1024):
+        return f"{name!r} is {limits.ratio} times larger than what is packed"
+    return ""
 
 
 def _written(opened: zipfile.ZipFile, entry: zipfile.ZipInfo, path: Path, most: int) -> int:
@@ -104,9 +157,3 @@ def _written(opened: zipfile.ZipFile, entry: zipfile.ZipInfo, path: Path, most: 
                 raise _refused(f"{entry.filename!r} holds more than it said")
             target.write(piece)
     return size
-
-
-def _refused(why: str) -> OperationFailed:
-    return OperationFailed(
-        "bad-archive", f"the archive was refused: {why}", "pack the folder of the jobs' code anew"
-    )

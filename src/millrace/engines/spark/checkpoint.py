@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 Positions = dict[str, dict[int, int]]
-#: How a commit begins that a real-time query can go on with.
-_REAL_TIME_COMMIT = "v2"
 #: Beside a checkpoint: the positions that another one had committed.
 _START = "start.json"
 
@@ -45,15 +43,6 @@ def committed(checkpoint: Path) -> Committed:
     lines = (checkpoint / "offsets" / str(batch)).read_text("utf-8").splitlines()
     positions = _positions(lines[2:])
     return Committed(batch, _milliseconds(commit), positions, _initial(checkpoint))
-
-
-def fits_real_time(checkpoint: Path) -> bool:
-    """Whether a real-time query can go on from a checkpoint; others may, whatever it is."""
-    batch = max(_batches(checkpoint / "commits"), default=-1)
-    if batch < 0:
-        return True
-    first = (checkpoint / "commits" / str(batch)).read_text("utf-8").partition("\n")[0]
-    return first == _REAL_TIME_COMMIT
 
 
 def write_start(place: Path, before: Committed) -> None:

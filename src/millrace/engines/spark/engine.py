@@ -260,7 +260,10 @@ class SparkEngine:
             known = replace(known, state=JobState(message["state"]))
             if "mode" in message:
                 known = replace(
-                    known, mode=Mode(message["mode"]), reasons=tuple(message["reasons"])
+                    known,
+                    mode=Mode(message["mode"]),
+                    reasons=tuple(message["reasons"]),
+                    run=message["run"],
                 )
             if "error" in message:
                 known = replace(known, error=message["error"], hint=message["hint"],

@@ -105,7 +105,7 @@ class Jobs:
             once = once_of(made.query, self._transactions)
             started = start_query(made.session, made.query, choice.mode, once)
             self._told_progress(started)
-            self._told(order, JobState.RUNNING, mode=choice.mode, reasons=choice.reasons)
+            self._told(order, JobState.RUNNING, choice=choice, run=started.stream.runId)
             with self._lock:
                 self._queries[name] = started
                 self._started |= {job.name: order for job in order.jobs}
@@ -291,13 +291,13 @@ class Jobs:
         order: JobOrder,
         state: JobState,
         *,
-        mode: Mode | None = None,
-        reasons: tuple[str, ...] = (),
+        choice: Choice | None = None,
+        run: str = "",
         failure: OperationFailed | None = None,
     ) -> None:
         message: dict[str, Any] = {"event": "job", "state": state.value}
-        if mode is not None:
-            message |= {"mode": mode.value, "reasons": list(reasons)}
+        if choice is not None:
+            message |= {"mode": choice.mode.value, "reasons": list(choice.reasons), "run": run}
         if failure is not None:
             message |= failure_document(failure)
         for job in order.jobs:

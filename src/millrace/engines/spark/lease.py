@@ -75,6 +75,13 @@ def claim(place: Path) -> Lease:
         return take(place, last.generation + 1 if last is not None else 1)
 
 
+def release(place: Path) -> None:
+    """Let go of a place whose holder was on another host that is vouched to be down."""
+    last = holder(place)
+    if last is not None and last.host != socket.gethostname():
+        (place / _FILE).unlink(missing_ok=True)
+
+
 def _refuse_living(place: Path, last: Lease) -> None:
     if last.host != socket.gethostname():
         raise _elsewhere(place, last)

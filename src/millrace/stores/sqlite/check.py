@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -45,15 +46,18 @@ def _number(path: Path) -> int:
 
 
 def copy(connection: sqlite3.Connection, file: Path) -> Path:
-    """Copy a file that is whole; older copies than the last few go."""
+    """Copy a file that is whole; older copies than the last few go. Others may do so meanwhile."""
     there = copies(file)
     number = _number(there[-1]) + 1 if there else 1
     target = file.with_name(f"{file.stem}.backup-{number}{file.suffix}")
-    fresh = target.with_suffix(".new")
-    with closing(sqlite3.connect(fresh)) as other:
-        connection.backup(other)
-    fresh.chmod(0o600)
-    fresh.replace(target)
+    fresh = target.with_suffix(f".{os.getpid()}.new")
+    try:
+        with closing(sqlite3.connect(fresh)) as other:
+            connection.backup(other)
+        fresh.chmod(0o600)
+        fresh.replace(target)
+    finally:
+        fresh.unlink(missing_ok=True)
     for old in copies(file)[:-KEPT]:
-        old.unlink()
+        old.unlink(missing_ok=True)
     return target

@@ -20,6 +20,7 @@ from millrace.stores.sqlite.schema import Told, migrate, newest, version
 _WAL_FROM = (3, 51, 3)
 _BUSY_SECONDS = 5.0
 _FULL = "database or disk is full"
+_LOCKED = "database is locked"
 
 
 class SqliteStore:
@@ -155,5 +156,10 @@ class SqliteStore:
                 transient=True,
             )
         return OperationFailed(
-            "no-state", f"the state in {self._file} can't be used: {error}", transient=True
+            "no-state",
+            f"the state in {self._file} can't be used: {error}",
+            "a process that stands still may hold it: end that (fuser FILE names it)"
+            if _LOCKED in str(error)
+            else "",
+            transient=True,
         )

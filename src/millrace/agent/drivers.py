@@ -1,0 +1,117 @@
+"""The drivers of a pipeline at a site: made when they are needed, started again when they died."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+
+from millrace.agent.fleet import Driver, Tools, driver_name, driver_of, own_driver
+from millrace.agent.suspects import DEATHS, Lives
+from millrace.engines.spark.engine import SparkEngine
+from millrace.errors import OperationFailed
+from millrace.model.job import Job
+from millrace.model.pipeline import Pipeline
+from millrace.plan.fuse import as_queries
+
+
+@dataclass(slots=True)
+class Drivers:
+    """By name; any thread may call. A query that makes its driver die again and again is set apart.
+
+    See `suspects`.
+    """
+
+    site: str
+    tools: Callable[[], Tools]
+    say: Callable[[str], None]
+    _drivers: dict[str, Driver] = field(default_factory=dict)
+    _apart: set[str] = field(default_factory=set)
+    _lives: dict[str, Lives] = field(default_factory=dict)
+    #: The generation of each driver whose end was taken note of last.
+    _ends: dict[str, int] = field(default_factory=dict)
+    _closing: bool = False
+    _lock: Lock = field(default_factory=Lock)
+
+    def up(self, file: Pipeline, query: str) -> Driver:
+        """Return the driver of a query when it is up; raises where it does not come up."""
+        tools = self.tools()
+        with self._lock:
+            if self._closing:
+                raise OperationFailed("closing", f"site {self.site} is being closed")
+            driver = self._driver(file, query, tools)
+            news = not driver.alive
+        driver.wait()
+        if news:
+            page = f": {driver.page}" if driver.page else ""
+            self.say(f"driver {self.name(file, query)} is up{page}")
+        return driver
+
+    def name(self, file: Pipeline, query: str) -> str:
+        """Return the name of a query's driver."""
+        job = file.jobs[query]
+        return own_driver(job) if query in self._apart else driver_name(job)
+
+    def place(self, file: Pipeline, query: str, site: Path) -> Path:
+        """Return the folder of a query's driver, in that of its site."""
+        return site / "drivers" / self.name(file, query).partition("/")[2]
+
+    def _driver(self, file: Pipeline, query: str, tools: Tools) -> Driver:
+        name = self.name(file, query)
+        known = self._drivers.get(name)
+        if known is not None and self._died(name, known):
+            self._part_suspects(name, known, file)
+            name = self.name(file, query)
+        if name not in self._drivers:
+            self._drivers[name] = driver_of(file, file.jobs[query], name, tools)
+        return self._drivers[name]
+
+    def _died(self, name: str, driver: Driver) -> bool:
+        """Whether a driver ended since it was looked at last; its end counts once."""
+        if driver.alive or not isinstance(driver, SparkEngine) or driver.pid is None:
+            return False
+        news = self._ends.get(name) != driver.generation
+        self._ends[name] = driver.generation
+        if news:
+            self.say(f"driver {name} ended; starting it again")
+        return news
+
+    def _part_suspects(self, name: str, driver: Driver, file: Pipeline) -> None:
+        hosted = self._hosted(name, file)
+        statuses = driver.status()
+        batches = {j.name: statuses[j.name].progress.batch for j in hosted if j.name in statuses}
+        lives = self._lives.setdefault(name, Lives())
+        lives.died(time.monotonic(), batches)
+        for job in lives.suspects(hosted):
+            self.say(f"driver {name} ended {DEATHS} times and {job.name} got nowhere: it has a "
+                     "driver of its own from now on")  # fmt: skip
+            self._apart.add(job.name)
+            for one in job.members or (job,):
+                driver.forget(one.name)
+
+    def _hosted(self, name: str, file: Pipeline) -> list[Job]:
+        """The queries that a driver hosts by a file."""
+        jobs = as_queries(file).jobs.values()
+        return [job for job in jobs if job.site == self.site and self.name(file, job.name) == name]
+
+    @property
+    def all(self) -> list[Driver]:
+        """The drivers that were made so far."""
+        with self._lock:
+            return list(self._drivers.values())
+
+    def close(self) -> None:
+        """Stop all queries as planned and end the drivers; none is started any more."""
+        with self._lock:
+            self._closing = True
+        for driver in self.all:
+            driver.close()
+
+    def kill(self) -> None:
+        """End the drivers at once."""
+        with self._lock:
+            self._closing = True
+        for driver in self.all:
+            driver.kill()

@@ -1,0 +1,134 @@
+"""A site on this machine: what its engine is told, and the folders in which queries go on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from millrace.agent.fleet import Tools
+from millrace.agent.making import Surroundings
+from millrace.agent.workshop import SiteWorkshop
+from millrace.brokers.kafka import AttachedKafka
+from millrace.engines.spark.checkpoint import committed, read_start
+from millrace.errors import OperationFailed
+from millrace.machine import Folders
+from millrace.plan.fuse import as_queries
+from millrace.ports import BrokerStatus, Span, StreamStatus
+from millrace.ports.link import JobGoal
+from millrace.spec import load_text
+from millrace.stores.artifacts import Artifacts, LocalDepot
+from tests.agent.checkpoints import write_checkpoint
+
+FILE = load_text("""
+pipeline: p
+sites: {here: {broker: kafka}, there: {broker: kafka}}
+streams:
+  raw: {site: here, topic: cars, schema: {n: int}, dead_letters: dead}
+  dead: {site: there, format: raw}
+  mid: {site: here, transient: true}
+  out: {site: here}
+jobs:
+  a: {site: here, from: raw, to: mid, sql: SELECT n FROM raw}
+  b: {site: here, from: mid, to: out, sql: SELECT n FROM mid}
+""").required()
+FIRST = JobGoal(1, 1, 1)
+AROUND = Surroundings({"there": "there:9092"})
+
+
+class Kafka:
+    """A broker of which its clients, partitions and ends are asked for."""
+
+    def clients(self) -> dict[str, dict[str, str]]:
+        return {"java": {"of": "java"}, "librdkafka": {"of": "librdkafka"}}
+
+    def status(self) -> BrokerStatus:
+        return BrokerStatus(up=True, streams={"cars": StreamStatus(7)})
+
+    @property
+    def log(self) -> Kafka:
+        return self
+
+    def ends(self, stream: str) -> dict[int, Span]:
+        return {0: Span(0, len(stream)), 1: Span(4, 4)}
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteWorkshop:
+    depot = LocalDepot(Artifacts(tmp_path / "artifacts"))
+    folders = Folders(tmp_path / "home", tmp_path)
+    made = SiteWorkshop("p", "here", folders, lambda: cast(Tools, None), depot, code=tmp_path)
+    monkeypatch.setattr("millrace.agent.workshop.attached", lambda *_: Kafka())
+    made._broker = cast(AttachedKafka, Kafka())
+    return made
+
+
+def folder(shop: SiteWorkshop, number: int) -> Path:
+    """The folder of the only query."""
+    return shop.folder(as_queries(FILE).jobs["a"], number)
+
+
+def test_an_order_has_all_that_a_query_needs(shop: SiteWorkshop, tmp_path: Path) -> None:
+    order = shop.order(FILE, "a", FIRST, AROUND)
+    assert (order.job.name, [job.name for job in order.jobs]) == ("a", ["a", "b"])
+    assert order.inside == {"mid"}
+    assert order.brokers == {"here": {"of": "java"}, "there": {"of": "java"}}
+    assert order.writers == {"here": {"of": "librdkafka"}, "there": {"of": "librdkafka"}}
+    assert order.place == folder(shop, 1)
+    assert order.code == tmp_path
+    assert order.pipeline.streams["raw"].partitions == 7, "as many as there are"
+    assert not order.place.exists(), "it begins with nothing"
+
+
+def test_what_is_only_looked_at_needs_no_broker_and_touches_no_folder(shop: SiteWorkshop) -> None:
+    order = shop.order(FILE, "a", None, Surroundings())
+    assert order.place != folder(shop, FIRST.folder)
+    assert "there" in order.brokers
+    assert not order.place.exists()
+
+
+def test_a_site_that_was_not_heard_of_is_waited_for(shop: SiteWorkshop) -> None:
+    with pytest.raises(OperationFailed) as caught:
+        shop.order(FILE, "a", FIRST, Surroundings())
+    assert (caught.value.code, caught.value.transient) == ("no-site", True)
+
+
+def test_a_new_folder_says_where_to_begin(shop: SiteWorkshop) -> None:
+    begins = {"cars": {0: 7, 1: 2}}
+    place = shop.order(FILE, "a", JobGoal(1, 1, 2, begins=begins, since=1_000_000), AROUND).place
+    assert read_start(place) == begins
+    start = committed(place / "checkpoint")
+    assert (start.batch, start.at, start.positions) == (-1, 1_000_000, begins)
+
+
+def test_a_folder_that_is_there_is_gone_on_in(shop: SiteWorkshop) -> None:
+    """Also by a goal that says where it began once."""
+    place = folder(shop, 2)
+    write_checkpoint(place, {"cars": {0: 9}})
+    shop.order(FILE, "a", JobGoal(1, 1, 2, begins={"cars": {0: 7}}), AROUND)
+    assert read_start(place) == {}
+    assert committed(place / "checkpoint").positions == {"cars": {0: 9}}
+
+
+def test_what_is_brought_is_waited_for_and_opened(shop: SiteWorkshop) -> None:
+    write_checkpoint(folder(shop, 1), {"cars": {0: 9}})
+    goal = JobGoal(1, 1, 2, brought=("there", 1))
+    with pytest.raises(OperationFailed) as caught:
+        shop.order(FILE, "a", goal, AROUND)
+    assert (caught.value.code, caught.value.transient) == ("no-parcel", True)
+    parcel = shop.parcel("a", 1)
+    place = shop.order(FILE, "a", goal, Surroundings(AROUND.brokers, None, parcel)).place
+    assert place == folder(shop, 2)
+    assert committed(place / "checkpoint").positions == {"cars": {0: 9}}
+
+
+def test_how_far_a_query_was_is_read_by_the_names_of_its_file(shop: SiteWorkshop) -> None:
+    write_checkpoint(folder(shop, 1), {"cars": {0: 9}, "of-another-file": {0: 1}})
+    found: Any = shop.progress(FILE, "a", FIRST)["a"]
+    assert (found.positions, found.at) == ({"raw": {0: 9}}, 1000.0)
+    assert shop.progress(FILE, "a", JobGoal(1, 1, 5))["a"].positions == {}
+
+
+def test_ends_leave_out_partitions_that_hold_nothing(shop: SiteWorkshop) -> None:
+    assert shop.ends(FILE, "raw", AROUND) == {0: len("cars")}

@@ -1,0 +1,143 @@
+"""What is shown on a terminal: tables that move, and questions."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from millrace.cli.top import Board
+from millrace.cli.views.changes import as_planned, failed_text, outcome_text, progress_lines
+from tests.api.house import House
+from tests.cli.commands import Run
+from tests.client.running import project
+
+
+@dataclass
+class Terminal:
+    """A command at a terminal of its own."""
+
+    process: subprocess.Popen[bytes]
+    master: int
+    shown: bytearray = field(default_factory=bytearray)
+
+    def until(self, text: str, limit: float = 60.0) -> None:
+        """Read until a text is shown."""
+        end = time.monotonic() + limit
+        while text.encode() not in self.shown:
+            assert time.monotonic() < end, self.shown.decode()
+            if select.select([self.master], [], [], 0.5)[0]:
+                self.shown += os.read(self.master, 65536)
+
+    def type(self, text: str) -> None:
+        os.write(self.master, text.encode())
+
+
+@contextmanager
+def terminal(home: Path, *arguments: str) -> Iterator[Terminal]:
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "millrace.cli", *arguments],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+        env={**os.environ, "MILLRACE_HOME": str(home), "TERM": "xterm", "COLUMNS": "120"},
+    )
+    os.close(slave)
+    try:
+        yield Terminal(process, master)
+    finally:
+        process.kill()
+        process.wait(10)
+        os.close(master)
+
+
+def test_a_person_is_asked_and_tables_move(run: Run, house: House, tmp_path: Path) -> None:
+    file, home = project(tmp_path / "project"), tmp_path / "home"
+    with terminal(home, "apply", "-f", str(file)) as shell:
+        shell.until("Do it?")
+        shell.type("n\n")
+        shell.until("nothing was changed")
+        assert shell.process.wait(30) == 1
+    assert house.station.pipelines() == []
+    assert run("apply", "-f", str(file)).returncode == 0
+    for command in (["top"], ["get", "jobs", "-w"]):
+        with terminal(home, *command) as shell:
+            shell.until("traffic/seen")
+            shell.shown.clear()
+            shell.until("traffic/seen")  # drawn again
+            shell.process.send_signal(signal.SIGINT)
+            assert shell.process.wait(30) == 130
+            assert b"Traceback" not in shell.shown
+
+
+JOB = {"pipeline": "p", "name": "j", "batch": 1, "at": 5.0, "lag": {}, "rows_per_second": 0.0}
+
+
+def test_the_age_of_a_batch_is_that_of_its_number() -> None:
+    board = Board({("p", "j"): dict(JOB)})
+    told = {"pipeline": "p", "name": "j", "batch": 1, "rows_per_second": 2.0}
+    assert not board.told({"at": 9.0, "jobs": [told]})
+    assert (board.jobs["p", "j"]["at"], board.jobs["p", "j"]["rows_per_second"]) == (5.0, 2.0)
+    assert not board.told({"at": 9.0, "jobs": [{**told, "batch": 2}]})
+    assert board.jobs["p", "j"]["at"] == 9.0
+    assert board.told({"at": 9.0, "jobs": []})
+
+
+def view(state: str, *steps: str) -> dict[str, object]:
+    over = state != "running"
+    return {
+        "id": "p.2",
+        "pipeline": "p",
+        "state": state,
+        "over": over,
+        "reason": "why",
+        "done": steps.count("done"),
+        "total": len(steps),
+        "before": 1,
+        "wanted": 2,
+        "at": 1.0,
+        "ended": 3.0 if over else None,
+        "steps": [
+            {"id": f"create job {n}", "place": "here", "state": step, "foreseen": 1.0}
+            for n, step in enumerate(steps)
+        ],
+    }
+
+
+def test_each_step_is_told_once_and_the_end_last() -> None:
+    told: dict[str, str] = {}
+    lines = [
+        *progress_lines(view("running", "ordered", "waiting"), told),
+        *progress_lines(view("running", "done", "ordered"), told),
+        *progress_lines(view("done", "done", "done"), told),
+        *progress_lines(view("done", "done", "done"), told),
+    ]
+    assert lines == [
+        "p.2: running",
+        "  begun: create job 0 at here",
+        "  [1/2] create job 0 at here",
+        "  begun: create job 1 at here",
+        "  [2/2] create job 1 at here",
+        "p.2: done",
+    ]
+
+
+def test_every_end_is_told_with_its_way_out() -> None:
+    for state in ("undone", "refused", "stuck", "running"):
+        message, hint = failed_text(view(state, "done"))
+        assert hint
+        assert "p.2" in message
+    assert outcome_text(view("done", "done")) == "p: revision 2 is in force after 2 s"
+    assert outcome_text(view("running", "waiting")) == "p: p.2 is running"
+    planned = as_planned(view("done", "done"), {"steps": [{"id": "create job 0", "foreseen": 7}]})
+    assert planned["steps"][0]["foreseen"] == 7

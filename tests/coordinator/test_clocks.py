@@ -1,0 +1,105 @@
+"""The wall clock jumps: no lease is lost, nothing is given up, and no time is less than none."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from millrace.agent.agent import Agent
+from millrace.coordinator.home import _alive, holder
+from millrace.coordinator.operation import OperationState
+from millrace.coordinator.revision import Submission
+from millrace.coordinator.rounds import Bell, Rounds
+from millrace.coordinator.service import Clocks, Coordinator
+from millrace.coordinator.tenure import Around, take
+from millrace.errors import OperationFailed
+from millrace.machine.process import started_at
+from millrace.model.pipeline import Pipeline
+from millrace.spec import load_text
+from millrace.stores.sqlite import SqliteStore
+from millrace.testing.workshop import FakeWorkshop
+from tests.coordinator.town import FILE, MORE
+
+HOUR = 3600.0
+
+
+@dataclass
+class Wall:
+    """A clock that somebody sets, in seconds since the epoch."""
+
+    offset: float = 0.0
+
+    def __call__(self) -> float:
+        return time.time() + self.offset
+
+
+@dataclass
+class Rig:
+    """A coordinator of fakes on a clock that jumps."""
+
+    rounds: Rounds
+    wall: Wall
+    file: Path
+
+    def apply(self, wanted: Pipeline, jumps: list[float]) -> None:
+        """Apply a file; the clock jumps between rounds."""
+        coordinator = self.rounds.coordinator
+        begun = coordinator.apply(Submission(wanted, at=self.wall()))
+        until = time.monotonic() + 20
+        while not (found := coordinator.operation(begun.id)).state.over:
+            assert time.monotonic() < until, found
+            self.wall.offset = jumps.pop(0) if jumps else self.wall.offset
+            self.rounds.round()
+            coordinator.tenure.beat()
+            time.sleep(0.005)
+        assert found.state is OperationState.DONE, found.reason
+        assert all(took >= 0 for took in found.downtime.values())
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[Rig]:
+    shop, wall, file = FakeWorkshop("here", tmp_path), Wall(), tmp_path / "state.db"
+    agent = Agent(lambda _, __: shop, lambda _, __: tmp_path)
+    store = SqliteStore(file, clock=wall)
+    tenure = take(store, holder(), Around(_alive, time.monotonic, time.sleep))
+    made = Coordinator(tenure, Clocks(wall, time.monotonic), patience=15)
+    rounds = Rounds(made, agent, Bell(), lambda _, goal: goal, lambda _: True, lambda: None)
+    yield Rig(rounds, wall, file)
+    agent.close()
+    store.close()
+
+
+@pytest.mark.parametrize("jump", [HOUR, -HOUR])
+def test_a_change_goes_on_over_a_jump(rig: Rig, jump: float) -> None:
+    rig.apply(load_text(FILE.replace("SITE", "here")).required(), [0.0, jump])
+    rig.apply(load_text(FILE.replace("SITE", "here") + MORE).required(), [0.0, jump * 2, 0.0])
+    revisions = rig.rounds.coordinator.board("roads").revisions.values()
+    assert len(revisions) == 2
+    for revision in revisions:
+        assert revision.ended is not None
+        assert revision.ended >= revision.at
+
+
+@pytest.mark.parametrize("jump", [HOUR, -HOUR, 2.0, -2.0])
+def test_no_lease_is_lost_by_a_jump(rig: Rig, jump: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another coordinator looks whether the holder lives after the clock was set."""
+    rig.apply(load_text(FILE.replace("SITE", "here")).required(), [])
+    before, booted = started_at(os.getpid()), psutil.boot_time()
+    monkeypatch.setattr("psutil._pslinux.boot_time", lambda: booted + jump)
+    rig.wall.offset = jump
+    assert started_at(os.getpid()) == before
+    tenure, other = rig.rounds.coordinator.tenure, SqliteStore(rig.file)
+
+    def sleep(seconds: float) -> None:
+        tenure.beat()
+
+    with pytest.raises(OperationFailed, match=f"process {os.getpid()} at"):
+        take(other, holder(), Around(_alive, time.monotonic, sleep))
+    other.close()
+    tenure.check()
