@@ -69,7 +69,6 @@ ELSEWHERE = {
     "transactions.has": "a look",
     "transactions.write": "drivers do: see the tests of engines",
     "transactions.close": "drivers do: see the tests of engines",
-    "journal.effect": "not told: what sites report is the effect, and its result is",
     "journal.event": "tells of an undoing and of tokens, and is no step of a change",
 }
 

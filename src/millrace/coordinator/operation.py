@@ -166,7 +166,7 @@ def _step(moment: Moment, step: Step, setting: Setting) -> Moment:
         after = replace(operation, done={**operation.done, step.id: count + 1}, since=since)
         after = _measured(after, step, phase, setting.now)
         left = finished(deployment, step, phase, setting.reports)
-        return replace(moment, operation=after, deployment=left).told(EntryKind.RESULT, step, phase)
+        return replace(moment, operation=after, deployment=left).told(EntryKind.EFFECT, step, phase)
     waited = setting.now - operation.since[step.id]
     # What is being undone is tried for as long as it takes: there is nothing to go back to.
     # So is what can't be undone: all else is done then.

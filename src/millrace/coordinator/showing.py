@@ -239,6 +239,8 @@ def _step(step: Step, operation: Operation | None, estimates: Estimates) -> Step
         tuple(document["reasons"]),
         step.keeps,
         step.after,
+        step.stateful,
+        step.drains,
         foreseen(step, estimates),
         operation.downtime.get(step.id) if operation is not None else None,
     )

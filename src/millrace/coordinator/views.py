@@ -119,6 +119,10 @@ class StepView:
     reasons: tuple[dict[str, str], ...] = ()
     keeps: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    #: Whether the job holds state; None where nobody knows yet.
+    stateful: bool | None = None
+    #: Streams that the job reads to their ends before it lets go of them.
+    drains: tuple[str, ...] = ()
     #: For how many seconds the job stands still: as foreseen, and as it was.
     foreseen: float | None = None
     measured: float | None = None

@@ -15,7 +15,7 @@ Key = tuple[str, str]
 
 
 class EntryKind(StrEnum):
-    """What an entry of the journal tells."""
+    """What an entry of the journal tells: what was ordered, what it did, how all of it ended."""
 
     INTENT = "intent"
     EFFECT = "effect"
