@@ -47,11 +47,13 @@ test: $(DEV) ## all tests that CI runs, with coverage
 	@sh scripts/system-packages.sh tests/system-packages.txt
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/test.sh
 
-soak: $(DEV) ## long seeded campaigns (SEED=, CASES=, PIPELINES=, KILLS=, CUTS=)
+soak: $(DEV) ## long seeded campaigns (SEED=, CASES=, PIPELINES=, KILLS=, CUTS=, SCRIPTS=)
 	@$(BIN)/python -m pytest tests/soak -q -p no:cacheprovider --timeout 3600 -o python_files='soak_*.py'
 	@PIPELINES=$(or $(PIPELINES),30) KILLS=$(or $(KILLS),10) CUTS=$(or $(CUTS),500) $(BIN)/python -m pytest -q \
 	  -p no:cacheprovider --timeout 3600 tests/engines/spark/test_drawn.py tests/engines/spark/test_state_kills.py \
 	  tests/engines/spark/test_joins.py tests/engines/spark/exact
+	@SCRIPTS=$(or $(SCRIPTS),20) FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) $(BIN)/python -m pytest -q \
+	  -p no:cacheprovider --timeout 7200 tests/changes tests/api/test_fuzz.py
 
 bench: $(DEV) ## the measurements, about three hours (JSON and pictures in build/bench; PART=latency, chains ...)
 	@if [ -z "$(PART)" ]; then $(BIN)/python bench/language.py; fi

@@ -32,6 +32,7 @@ def allowed_skips() -> list[str]:
 
 #: Modules that run a whole Spark, apart from the small ones: each uses all cores it can get.
 HEAVY = (
+    "tests/changes/test_changes.py",
     "tests/cli/test_ends.py",
     "tests/cli/test_new.py",
     "tests/cli/test_run.py",
@@ -55,6 +56,7 @@ HEAVY = (
     "tests/engines/spark/test_overload.py",
     "tests/engines/spark/test_state_kills.py",
     "tests/engines/spark/test_versions.py",
+    "tests/examples/test_moves.py",
     "tests/examples/test_run.py",
     "tests/examples/test_traffic.py",
     "tests/faults/test_faults.py",

@@ -1,4 +1,4 @@
-"""Whatever is sent, no answer is a mistake of the server's; for FUZZ_SECONDS, by default 20."""
+"""Whatever is sent, no answer is a mistake of the server's; for FUZZ_SECONDS, by default 60."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from millrace.api.limits import Limits
 from millrace.coordinator.tokens import Role
 from tests.api.house import House, document, opened
 
-SECONDS = float(os.environ.get("FUZZ_SECONDS", "20"))
+SECONDS = float(os.environ.get("FUZZ_SECONDS", "60"))
 #: What the server may answer that is no fault of the request: each is declared.
 DECLARED = frozenset({503, 504, 507})
 THERE = {"pipeline": "p", "job": "j0", "stream": "s0", "site": "here", "operation": "p.1"}

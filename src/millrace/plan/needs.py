@@ -9,11 +9,11 @@ Needed:
   of a change;
 - pilots before brokers before streams, and back again.
 
-Wished, and given up where it would make a circle: readers of a new stream start before its
-writers, those first that are switched over to it; a reader that takes over starts before the one
-that leaves. Giving a wish up costs no record: a new stream is kept from its creation for its
+Wished, and given up where it would make a circle: readers of a new stream start before a writer
+that is switched over to it, so that records don't wait; a reader that takes over starts before the
+one that leaves. Giving a wish up costs no record: a new stream is kept from its creation for its
 declared readers, and a new reader of a stream that was there begins where that stream ended when
-the plan began.
+the plan began. Jobs that are all new start side by side: a chain would start one by one else.
 """
 
 from __future__ import annotations
@@ -124,20 +124,15 @@ def _pilot_of(draft: Draft, world: World, site: str, action: Action) -> str | No
 
 
 def wishes(draft: Draft) -> list[list[Edge]]:
-    """Return what had better come first: for streams switched over to, then for all new ones."""
+    """Return what had better come first: where something is taken over, then for dead letters."""
     dear: list[Edge] = []
-    others: list[Edge] = []
     for key in draft.new.streams:
         readers = [name for name in draft.new.readers.get(key, ()) if name in draft.first]
         if (Action.CREATE, key) in draft.streams:
             for writer in draft.new.writers.get(key, ()):
-                switched = writer in draft.old.pipeline.jobs
-                into = dear if switched else others
-                into += [
-                    (draft.first[reader], draft.first[writer])
-                    for reader in readers
-                    if reader != writer and writer in draft.first
-                ]
+                if writer in draft.first and writer in draft.old.pipeline.jobs:
+                    first = draft.first[writer]
+                    dear += [(draft.first[name], first) for name in readers if name != writer]
             continue
         was = set(draft.old.readers.get(key, ()))
         stay = set(draft.new.readers.get(key, ()))
@@ -149,7 +144,7 @@ def wishes(draft: Draft) -> list[list[Edge]]:
             for other in leaving
             if one != other
         ]
-    return [dear, [*others, *_letters_first(draft)]]
+    return [dear, list(_letters_first(draft))]
 
 
 def _letters_first(draft: Draft) -> Iterator[Edge]:

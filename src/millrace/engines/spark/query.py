@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,17 +48,40 @@ class Stopped(Exception):
     """Raised instead of writing a batch after a stop was ordered; the batch is not committed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """A broker that rows go to: how it is reached, and the topics that it has of them."""
+
+    options: Mapping[str, str]
+    topics: tuple[str, ...]
+
+    def write(self, rows: DataFrame) -> None:
+        """Write rows, all of them of its topics."""
+        rows.write.format("kafka").options(**self.options).save()
+
+
 @dataclass(slots=True)
 class Gate:
     """Between a micro-batch and its sink: once closed nothing is written any more."""
 
     closed: threading.Event = field(default_factory=threading.Event)
 
-    def write(self, batch: DataFrame, options: Mapping[str, str]) -> None:
-        """Write a batch, whole, unless a stop was ordered."""
+    def write(self, batch: DataFrame, writings: Sequence[Writing]) -> None:
+        """Write a batch, whole, unless a stop was ordered.
+
+        What goes to several brokers is worked out once.
+        """
         if self.closed.is_set():
             raise Stopped
-        batch.write.format("kafka").options(**options).save()
+        if len(writings) == 1:
+            writings[0].write(batch)
+            return
+        batch.persist()
+        try:
+            for writing in writings:
+                writing.write(batch.where(F.col("topic").isin(*writing.topics)))
+        finally:
+            batch.unpersist()
 
     def commit(self, once: Once, batch: DataFrame, number: int) -> None:
         """Write a batch in a transaction, unless a stop was ordered."""
@@ -66,16 +89,15 @@ class Gate:
             raise Stopped
         once.write(batch, number)
 
-    def send(self, sink: Sink, batch: DataFrame, number: int, options: Mapping[str, str]) -> None:
+    def send(self, sink: Sink, batch: DataFrame, number: int, writings: Sequence[Writing]) -> None:
         """Give a batch to what is outside, then its dead letters to Kafka; both, or again."""
         if self.closed.is_set():
             raise Stopped
         batch.persist()
         try:
             sink.take(batch, number)
-            if "kafka.bootstrap.servers" in options:
-                others = batch.where(F.col("topic") != sink.stream)
-                others.write.format("kafka").options(**options).save()
+            for writing in writings:
+                writing.write(batch.where(F.col("topic").isin(*writing.topics)))
         finally:
             batch.unpersist()
 
@@ -185,8 +207,8 @@ def start_query(
     gated = False
     if mode is Mode.REAL_TIME:
         every = int(order.job.checkpoint.every.nanoseconds // 1_000_000)
-        options = sink_options(compiled, _PRODUCER)
-        writer = writer.outputMode("update").format("kafka").options(**options)
+        [writing] = writings_of(compiled, _PRODUCER)
+        writer = writer.outputMode("update").format("kafka").options(**writing.options)
         realtime: Any = writer  # the stubs do not know the trigger yet
         query = realtime.trigger(realTime=f"{every} milliseconds").start()
     else:
@@ -194,7 +216,8 @@ def start_query(
         if gated := each is not None:
             writer = writer.foreachBatch(each)
         else:
-            writer = writer.format("kafka").options(**sink_options(compiled, _BATCH_PRODUCER))
+            [writing] = writings_of(compiled, _BATCH_PRODUCER)
+            writer = writer.format("kafka").options(**writing.options)
         writer = writer.outputMode("update" if _updates(compiled) else "append")
         query = _triggered(writer, compiled, mode)
     return Query(
@@ -206,14 +229,14 @@ def _each_batch(
     compiled: Compiled, mode: Mode, gate: Gate, once: Once | None
 ) -> Callable[[DataFrame, int], None] | None:
     """What writes each batch, so that a stop can wait for it; None where Spark itself may."""
-    options = sink_options(compiled, _BATCH_PRODUCER)
+    writings = writings_of(compiled, _BATCH_PRODUCER)
     if (sink := sink_of(compiled.order, compiled.schemas)) is not None:
-        return lambda batch, number: gate.send(sink, batch, number, options)
+        return lambda batch, number: gate.send(sink, batch, number, writings)
     if once is not None:
         return lambda batch, number: gate.commit(once, ordered(batch, compiled), number)
-    if mode is Mode.DRAIN and compiled.resumes and not compiled.gathers:
+    if mode is Mode.DRAIN and compiled.resumes and not compiled.gathers and len(writings) == 1:
         return None
-    return lambda batch, _: gate.write(ordered(batch, compiled), options)
+    return lambda batch, _: gate.write(ordered(batch, compiled), writings)
 
 
 def _over(compiled: Compiled, positions: Mapping[str, Any]) -> bool:
@@ -308,17 +331,31 @@ def _sinks(compiled: Compiled) -> list[tuple[Stream, Mapping[str, str]]]:
     ]
 
 
-def sink_options(compiled: Compiled, producer: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of the sink's producer."""
-    sinks = _sinks(compiled)
-    largest = max((compiled.target.largest(stream) for stream, _ in sinks), default=0)
+def writings_of(compiled: Compiled, producer: Mapping[str, str]) -> list[Writing]:
+    """Return the brokers that a job writes to: one for outputs comes first."""
+    found: dict[tuple[tuple[str, str], ...], list[Stream]] = {}
+    for stream, settings in _sinks(compiled):
+        found.setdefault(tuple(sorted(settings.items())), []).append(stream)
+    return [
+        Writing(
+            _producer(compiled, streams, {**producer, **dict(settings)}),
+            tuple(stream.address for stream in streams),
+        )
+        for settings, streams in found.items()
+    ]
+
+
+def _producer(
+    compiled: Compiled, streams: Sequence[Stream], settings: Mapping[str, str]
+) -> dict[str, str]:
+    """The settings of a producer that writes streams."""
+    largest = max(compiled.target.largest(stream) for stream in streams)
     sizes = {
         "max.request.size": str(max(largest + 1024 * 1024, 2 * 1024 * 1024)),
         "buffer.memory": str(max(32 * 1024 * 1024, 4 * largest)),
     }
-    settings = {**producer, **sizes, **(sinks[0][1] if sinks else {})}
     return {
-        **{f"kafka.{name}": value for name, value in settings.items()},
+        **{f"kafka.{name}": value for name, value in {**sizes, **settings}.items()},
         "includeHeaders": "true",
     }
 
