@@ -60,7 +60,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteWorkshop:
     folders = Folders(tmp_path / "home", tmp_path)
     made = SiteWorkshop("p", "here", folders, lambda: cast(Tools, None), depot, code=tmp_path)
     monkeypatch.setattr("millrace.agent.workshop.attached", lambda *_: Kafka())
-    made._broker = cast(AttachedKafka, Kafka())
+    made._brokers[None] = cast(AttachedKafka, Kafka())
     return made
 
 

@@ -134,7 +134,7 @@ def playing(home: Path) -> Iterator[tuple[Rounds, dict[str, Shop]]]:
     tenure = take(SqliteStore(home / "state.db"), Holder("here", os.getpid(), time.time()), around)
     coordinator = Coordinator(tenure, Clocks(time.time, time.monotonic), patience=20)
     yield (
-        Rounds(coordinator, agent, Bell(), lambda _, goal: goal, lambda _: True, lambda: None),
+        Rounds(coordinator, agent, Bell(), lambda _, goal: goal, lambda _, __: True, lambda: None),
         shops,
     )
     agent.close()

@@ -69,7 +69,7 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
     store = SqliteStore(file, clock=wall)
     tenure = take(store, holder(), Around(_alive, time.monotonic, time.sleep))
     made = Coordinator(tenure, Clocks(wall, time.monotonic), patience=15)
-    rounds = Rounds(made, agent, Bell(), lambda _, goal: goal, lambda _: True, lambda: None)
+    rounds = Rounds(made, agent, Bell(), lambda _, goal: goal, lambda _, __: True, lambda: None)
     yield Rig(rounds, wall, file)
     agent.close()
     store.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from millrace.agent.agent import Agent
-from millrace.coordinator.losses import GRACE_SECONDS
+from millrace.coordinator.failover import GRACE_SECONDS
 from millrace.coordinator.operation import Operation, OperationState
 from millrace.coordinator.revision import Submission
 from millrace.coordinator.service import Clocks, Coordinator

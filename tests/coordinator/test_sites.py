@@ -87,7 +87,7 @@ class Cloud:
         tenure = take(SqliteStore(self.file), Holder("here", 1, 0.0), around)
         made = Coordinator(tenure, Clocks(time.time, time.monotonic))
         self.rounds = Rounds(
-            made, agent, Bell(), lambda _, goal: goal, lambda _: True, lambda: None
+            made, agent, Bell(), lambda _, goal: goal, lambda _, __: True, lambda: None
         )
         self.coordinator = made
         return made

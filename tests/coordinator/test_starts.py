@@ -98,7 +98,7 @@ class Lab:
     def job(self, name: str, goal: JobGoal) -> JobReport:
         state = JobState.RUNNING if goal.running else JobState.STOPPED
         progress = Progress(positions=self.at.get(name, {}), at=AT)
-        return JobReport(goal.generation, state, progress=progress)
+        return JobReport(goal.generation, state, progress=progress, running=goal.running)
 
     def ran(self, job: str, **positions: int) -> None:
         """Let a query commit one partition of each stream up to a position."""

@@ -141,12 +141,14 @@ class FakeSite:
         goal = self.goal.jobs[name]
         if name in self.running:
             progress = Progress(batch=self.running[name])
-            return JobReport(self.running[name], JobState.RUNNING, progress=progress)
+            return JobReport(
+                self.running[name], JobState.RUNNING, progress=progress, running=goal.running
+            )
         if goal.running and self.failed.get(name) == goal.generation:
             return JobReport(goal.generation, JobState.FAILED, error="bad", transient=False)
         if goal.running:
             return JobReport(goal.generation, JobState.STARTING)
-        return JobReport(goal.generation, JobState.STOPPED)
+        return JobReport(goal.generation, JobState.STOPPED, running=False)
 
 
 @dataclass(slots=True)

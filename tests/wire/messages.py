@@ -124,6 +124,7 @@ job_reports = made(
     behind=by(texts, numbers),
     members=by(texts, progress),
     restarts=whole,
+    running=flags,
 )
 facts = made(
     JobFacts,

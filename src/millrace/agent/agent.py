@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,7 +15,7 @@ from millrace.agent.keeper import Keeper
 from millrace.agent.making import Workshop
 from millrace.agent.queries import Queries
 from millrace.errors import OperationFailed
-from millrace.ports.link import PipelineGoal, Question, SiteGoal, SiteReport
+from millrace.ports.link import PipelineGoal, PipelineReport, Question, SiteGoal, SiteReport
 
 #: Pieces of work side by side, over all sites: as many as drivers start queries at once.
 _WORKERS = 16
@@ -23,6 +24,9 @@ Place = tuple[str, str]
 #: Makes the workshop of a pipeline at a site.
 WorkshopOf = Callable[[str, str], Workshop]
 Answer = Mapping[str, Any]
+
+
+_LOG = logging.getLogger(__name__)
 
 
 def _nothing() -> None:
@@ -59,12 +63,15 @@ class Agent:
         for (pipeline, site), keeper in self._keepers.items():
             told = goals[site].pipelines.get(pipeline, nothing) if site in goals else nothing
             keeper.tell(told)
-            keeper.tick()
+            try:
+                keeper.tick()
+            except Exception:  # others must go on
+                _LOG.exception("site %s of %s was not looked at", site, pipeline)
         return {site: self._report(site, goal) for site, goal in goals.items()}
 
     def _report(self, site: str, goal: SiteGoal) -> SiteReport:
         pipelines = {
-            pipeline: keeper.report()
+            pipeline: _reported(keeper)
             for (pipeline, at), keeper in self._keepers.items()
             if at == site
         }
@@ -89,14 +96,10 @@ class Agent:
                 raise OperationFailed("no-answer", message)
             return self.answer(keeper, question)
         except OperationFailed as failure:
-            return {
-                "failed": {
-                    "code": failure.code,
-                    "message": failure.message,
-                    "hint": failure.hint,
-                    "transient": failure.transient,
-                }
-            }
+            return _refusal(failure)
+        except Exception as error:
+            _LOG.exception("a question about %s was not answered", question.name)
+            return _refusal(OperationFailed("no-answer", f"{type(error).__name__}: {error}"))
         finally:
             self.wake()
 
@@ -127,3 +130,23 @@ class Agent:
             list(pool.map(lambda shop: shop.halt(), shops))
             list(pool.map(lambda shop: shop.close(), shops))
         self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _reported(keeper: Keeper) -> PipelineReport:
+    """What a site is for a pipeline; where that can't be told, that it can't."""
+    try:
+        return keeper.report()
+    except Exception as error:
+        _LOG.exception("site %s can't be told of", keeper.site)
+        return PipelineReport(errors={"": f"{type(error).__name__}: {error}"})
+
+
+def _refusal(failure: OperationFailed) -> Answer:
+    return {
+        "failed": {
+            "code": failure.code,
+            "message": failure.message,
+            "hint": failure.hint,
+            "transient": failure.transient,
+        }
+    }

@@ -10,6 +10,7 @@ from threading import Lock
 
 from millrace.agent.fleet import Driver, Tools, driver_name, driver_of, own_driver
 from millrace.agent.suspects import DEATHS, Lives
+from millrace.engines.spark import lease
 from millrace.engines.spark.engine import SparkEngine
 from millrace.errors import OperationFailed
 from millrace.model.job import Job
@@ -33,6 +34,7 @@ class Drivers:
     #: The generation of each driver whose end was taken note of last.
     _ends: dict[str, int] = field(default_factory=dict)
     _closing: bool = False
+    _settled: bool = False
     _lock: Lock = field(default_factory=Lock)
 
     def up(self, file: Pipeline, query: str) -> Driver:
@@ -57,6 +59,17 @@ class Drivers:
     def place(self, file: Pipeline, query: str, site: Path) -> Path:
         """Return the folder of a query's driver, in that of its site."""
         return site / "drivers" / self.name(file, query).partition("/")[2]
+
+    def settle(self, site: Path) -> None:
+        """End what an agent before this one left running: it would still write. Looks once."""
+        with self._lock:
+            if self._settled:
+                return
+            self._settled = True
+            ours = {name.partition("/")[2] for name in self._drivers}
+            for place in (site / "drivers").glob("*"):
+                if place.name not in ours:
+                    lease.clear(place)
 
     def _driver(self, file: Pipeline, query: str, tools: Tools) -> Driver:
         name = self.name(file, query)

@@ -33,8 +33,10 @@ class Generations:
                     f"{query} was started by a later order than this one ({generation} is over)",
                     "nothing is to be done: the order was late",
                 )
-            if generation != known["started"].get(query):
-                self._write({**known, "started": {**known["started"], query: generation}})
+            if generation != known["started"].get(query) or query in known["drained"]:
+                drained = {name: at for name, at in known["drained"].items() if name != query}
+                started = {**known["started"], query: generation}
+                self._write({**known, "started": started, "drained": drained})
 
     def note_drained(self, query: str, generation: int) -> None:
         """Take note that a query has read all that it was to read before it stopped."""

@@ -81,14 +81,16 @@ class JoinedAgent:
             asked = time.monotonic()
             try:
                 heard = self.link.goal(self._sum, self._patience())
+                self._there()
+                if heard is None or self._take(heard[1]):
+                    self._renewed = asked
+                    self._sum = heard[0] if heard is not None else self._sum
             except OperationFailed as failure:
                 self._away(failure)
                 self._stop.wait(_AGAIN_SECONDS)
-                continue
-            self._there()
-            if heard is None or self._take(heard[1]):
-                self._renewed = asked
-                self._sum = heard[0] if heard is not None else self._sum
+            except Exception:  # a goal that can't be read or kept: nothing is renewed by it
+                _LOG.exception("what the coordinator said was not taken")
+                self._stop.wait(_AGAIN_SECONDS)
 
     def _patience(self) -> float:
         """How long a question may wait: leases must be renewed well before they run out."""

@@ -17,7 +17,7 @@ from millrace.agent.queries import Queries, Work
 from millrace.errors import OperationFailed
 from millrace.model.status import JobFacts
 from millrace.ports import Broker
-from millrace.ports.link import PipelineGoal, PipelineReport, Thing
+from millrace.ports.link import JobGoal, PipelineGoal, PipelineReport, Thing
 
 _LOG = logging.getLogger(__name__)
 #: A thing that work is about: its kind and name.
@@ -94,6 +94,10 @@ class Keeper:
             if news or before.jobs.get(name) != job:
                 self._failures.pop(("job", name), None)
                 self._backoff.pop(("job", name), None)
+        if _things(before) != _things(goal):
+            for key in [key for key in self._failures if key[0] != "job"]:
+                self._failures.pop(key, None)
+                self._backoff.pop(key, None)
         self.queries.goal = goal
 
     def tick(self) -> None:
@@ -106,22 +110,34 @@ class Keeper:
             if failure is not None and not failure.transient:
                 continue
             if self._backoff.setdefault(key, Backoff()).may(now):
-                self._busy[key] = self.pool.submit(self._try, key, work)
+                self._busy[key] = self.pool.submit(self._try, key, work, self._meant(key))
 
-    def _try(self, key: Key, work: Work) -> None:
+    def _pending(self, query: str) -> bool:
+        """Whether something is being done with a query."""
+        work = self._busy.get(("job", query))
+        return work is not None and not work.done()
+
+    def _meant(self, key: Key) -> JobGoal | None:
+        """What a query shall be, for work about one: its failure says nothing of another goal."""
+        return self.goal.jobs.get(key[1]) if key[0] == "job" else None
+
+    def _failed(self, key: Key, meant: JobGoal | None, failure: OperationFailed) -> None:
+        if self._meant(key) == meant:
+            self._failures[key] = failure
+            self._backoff.setdefault(key, Backoff()).failed(self.clock())
+
+    def _try(self, key: Key, work: Work, meant: JobGoal | None) -> None:
         backoff = self._backoff.setdefault(key, Backoff())
         try:
             self.allowed()
             work()
         except OperationFailed as failure:
-            self._failures[key] = failure
-            backoff.failed(self.clock())
+            self._failed(key, meant, failure)
         except Exception as error:
             _LOG.exception("what is to be done about %s %s failed", *key)
-            self._failures[key] = OperationFailed(
-                "unexpected", f"{type(error).__name__}: {error}", "see the log", transient=True
-            )
-            backoff.failed(self.clock())
+            text = f"{type(error).__name__}: {error}"
+            unknown = OperationFailed("unexpected", text, "see the log", transient=True)
+            self._failed(key, meant, unknown)
         else:
             self._failures.pop(key, None)
             backoff.started(self.clock())
@@ -133,6 +149,8 @@ class Keeper:
         goal = self.goal
         yield from self._around_broker(goal, now)
         for folder in sorted(goal.offers - self.queries.offered.keys()):
+            if self._pending(folder[0]):
+                continue  # it may still be on its way to start, or to stop
             yield ("parcel", folder[0]), lambda folder=folder: self.queries.offer(folder)  # type: ignore[misc]
         asked, known = goal.examined, self._examined
         if asked is not None and (known.number != asked or not goal.queries <= known.queries):
@@ -245,7 +263,9 @@ class Keeper:
             frozenset(goal.streams & self._ensured),
             frozenset(goal.dropped & self._gone),
             {
-                name: self.queries.report(name, statuses, failures.get(("job", name)))
+                name: self.queries.report(
+                    name, statuses, failures.get(("job", name)), pending=self._pending(name)
+                )
                 for name in goal.jobs
             },
             {name: str(failure) for (kind, name), failure in failures.items() if kind != "job"},
@@ -254,3 +274,8 @@ class Keeper:
             told.refused,
             {f: self.queries.offered[f] for f in goal.offers & self.queries.offered.keys()},
         )
+
+
+def _things(goal: PipelineGoal) -> tuple[object, ...]:
+    """What a goal says of all but queries."""
+    return goal.serving, goal.streams, goal.dropped, goal.offers, goal.examined, goal.queries

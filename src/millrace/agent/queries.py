@@ -119,11 +119,23 @@ class Queries:
         self.offered[folder] = self.workshop.parcel(query, number)
 
     def report(
-        self, name: str, statuses: Mapping[str, JobStatus], failure: OperationFailed | None
+        self,
+        name: str,
+        statuses: Mapping[str, JobStatus],
+        failure: OperationFailed | None,
+        *,
+        pending: bool,
     ) -> JobReport:
-        """Return what is told of a query of the goal; `failure` is what was tried in vain last."""
+        """Return what is told of a query of the goal.
+
+        `failure` is what was tried in vain last; while work is `pending` nobody says that the
+        query stands still: it may just be starting.
+        """
         told = self._told(name, statuses, failure)
-        return replace(told, restarts=self.restarts.get(name, 0))
+        goal = self.goal.jobs[name]
+        if pending and told.state is JobState.STOPPED:
+            told = JobReport(goal.generation, JobState.STARTING)
+        return replace(told, restarts=self.restarts.get(name, 0), running=goal.running)
 
     def _told(
         self, name: str, statuses: Mapping[str, JobStatus], failure: OperationFailed | None
@@ -132,7 +144,8 @@ class Queries:
         if run is not None and name in statuses:
             return self._running(name, goal, run, statuses[name])
         if failure is not None:
-            state = JobState.FAILED if goal.running else JobState.RUNNING
+            still = JobState.RUNNING if goal.drained else JobState.STOPPED
+            state = JobState.FAILED if goal.running else still
             told = JobStatus(state, error=failure.message, hint=failure.hint,
                              transient=failure.transient)  # fmt: skip
             return _report(goal.generation, told)
@@ -157,7 +170,10 @@ class Queries:
         known = self._rests.get(name)
         if known is None or known[0] != goal:
             file = self.goal.revisions[goal.revision]
-            known = (goal, self.workshop.progress(file, name, goal))
+            try:
+                known = (goal, self.workshop.progress(file, name, goal))
+            except OperationFailed:  # it has no place of its own: it never got anywhere
+                known = (goal, {})
             self._rests[name] = known
         return known[1]
 

@@ -50,7 +50,8 @@ class SiteWorkshop:
     code: Path | None = None
     #: The folder that all sites see, for checkpoints that outlive a site.
     shared: Path | None = None
-    _broker: AttachedKafka | None = None
+    #: By address, None for the one that is started here: a file may name another one.
+    _brokers: dict[str | None, AttachedKafka] = field(default_factory=dict)
     drivers: Drivers = field(init=False)
     _lock: Lock = field(default_factory=Lock)
 
@@ -65,12 +66,13 @@ class SiteWorkshop:
 
     def broker(self, file: Pipeline) -> AttachedKafka:
         """Return the site's broker, started or not."""
-        tools = self.tools()
+        tools, site = self.tools(), file.sites[self.site]
+        address = site.broker.address if site.broker is not None else None
         with self._lock:
-            if self._broker is None:
-                site = file.sites[self.site]
-                self._broker = broker_of(site, self.place, tools.java, tools.kafka)
-            return self._broker
+            if address not in self._brokers:
+                made = broker_of(site, self.place, tools.java, tools.kafka)
+                self._brokers[address] = made
+            return self._brokers[address]
 
     def engine(self, file: Pipeline, query: str) -> Driver:
         """Return the driver of a query, up; one that died is started again."""
@@ -172,6 +174,7 @@ class SiteWorkshop:
 
     def parcel(self, query: str, number: int) -> str:
         """Make an artifact of a folder; whoever held it has let go of it."""
+        self.drivers.settle(self.place)
         self.place.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="parcel-", dir=self.place) as folder:
             target = Path(folder) / "parcel"
@@ -187,6 +190,7 @@ class SiteWorkshop:
 
     def progress(self, file: Pipeline, query: str, goal: JobGoal) -> dict[str, Progress]:
         """Return how far a query was: fates by ledgers, its positions as Spark has them."""
+        self.drivers.settle(self.place)
         place = self.folder(as_queries(file).jobs[query], goal.folder)
         ledgers = {query: place / "ledger.json"}
         ledgers |= {path.stem.removeprefix("ledger-"): path for path in place.glob("ledger-*.json")}
@@ -212,14 +216,14 @@ class SiteWorkshop:
     def close(self) -> None:
         """End what is left: the broker."""
         self.halt()
-        if self._broker is not None:
-            self._broker.stop()
+        for broker in self._brokers.values():
+            broker.stop()
 
     def kill(self) -> None:
         """End every process at once; the next start finds what was written."""
         self.drivers.kill()
-        if self._broker is not None:
-            self._broker.stop()
+        for broker in self._brokers.values():
+            broker.stop()
 
 
 def _nobody(file: Pipeline) -> dict[str, dict[str, str]]:

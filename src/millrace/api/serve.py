@@ -6,6 +6,7 @@ import asyncio
 import ipaddress
 import socket
 import ssl
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ from millrace.errors import OperationFailed
 Ready = Callable[[str], None]
 #: So long answers that are on their way may take when the server ends.
 GRACE_SECONDS = 4
+#: How long a thread that computes may keep others from running: answers wait for several turns.
+SWITCH_SECONDS = 0.0005
 _WILD = ("0.0.0.0", "::")  # noqa: S104 - only compared
 
 
@@ -181,6 +184,7 @@ class Server:
 
     def run(self, ready: Ready) -> None:
         """Serve until asked to stop; `ready` is told the URL when requests are taken."""
+        sys.setswitchinterval(SWITCH_SECONDS)
         app = application(self.station, self.limits)
         context = self.address.context
         config = uvicorn.Config(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from millrace.coordinator.deployment import Deployment
@@ -100,15 +100,32 @@ class Board:
             operation = replace(operation, state=OperationState.UNDONE, reason=why, since={})
         return replace(self, deployment=deployment, operation=operation)
 
-    def noted(self, reports: Reports) -> Board:
-        """Return the board on which it stands how far the queries were that are at rest."""
+    def noted(self, reports: Reports, running: frozenset[str] = frozenset()) -> Board:
+        """Return the board on which it stands how far queries are: those at rest, or at some sites.
+
+        The same one where that is known already.
+        """
         deployment = self.deployment
         for name, placed in deployment.jobs.items():
             told = reports[placed.site].jobs.get(name) if placed.site in reports else None
-            if told is not None and told.state is JobState.STOPPED and told.progress.positions:
+            if told is None or not told.progress.positions:
+                continue
+            seen = told.state is JobState.STOPPED or placed.site in running
+            if seen and told.progress.positions != placed.reached:
                 at = int(told.progress.at * 1000)
                 moved = replace(placed, reached=told.progress.positions, at=at)
                 deployment = deployment.with_job(name, moved)
+        if deployment is self.deployment:
+            return self
+        return replace(self, deployment=deployment)
+
+    def halted(self, queries: Sequence[str]) -> Board:
+        """Return the board on which some queries stand still where they are."""
+        deployment = self.deployment
+        for name in queries:
+            placed = deployment.jobs[name]
+            goal = replace(placed.goal, running=False, drains=(), to_end=False)
+            deployment = deployment.with_job(name, replace(placed, goal=goal))
         return replace(self, deployment=deployment)
 
     def proposed(self, wanted: Pipeline, lost: frozenset[str] = frozenset()) -> Plan:
@@ -116,14 +133,15 @@ class Board:
         number = self.newest + 1
         files = known_already(self.files.with_file(number, wanted), number, self.deployment)
         steps = plan(wanted, observed(self.deployment, files, number), files.facts(number))
-        return with_losses(steps, self.deployment, files.queries(number).jobs, lost)
+        queries = files.queries(number).jobs
+        return with_losses(steps, self.deployment, queries, self._stream_sites(), lost)
 
     def submitted(self, brought: Submission) -> tuple[Board, tuple[Entry, ...]]:
         """Return the board with a change begun, and what the journal is told of it.
 
         Raises while another change is on its way.
         """
-        if self.busy and self.operation is not None:
+        if self.busy and self.operation is not None and not self._yields(brought):
             raise OperationFailed(
                 "busy",
                 f"{self.name} is being changed (operation {self.operation.id})",
@@ -158,6 +176,14 @@ class Board:
         detail = {"operation": operation.id, "revision": number, "by": brought.by}
         entry = Entry(EntryKind.INTENT, f"pipeline {self.name}", detail)
         return after._pruned(), (entry,)
+
+    def _stream_sites(self) -> dict[str, str]:
+        """Where the streams are that are there."""
+        return {thing[0]: self.files.site(thing) for thing in self.deployment.streams}
+
+    def _yields(self, brought: Submission) -> bool:
+        """Whether the change on its way waits for a site that is now known to be lost."""
+        return bool(brought.lost) and not self.examining
 
     def _pruned(self) -> Board:
         """The board without versions of its file that nobody goes back to any more."""
@@ -224,7 +250,9 @@ class Board:
             steps = plan(self.files[operation.wanted], seen, after.facts)
             steps = _keeping(steps) if operation.keeps else steps
             queries = self.files.queries(operation.wanted).jobs
-            steps = with_losses(steps, self.deployment, queries, operation.lost)
+            steps = with_losses(
+                steps, self.deployment, queries, self._stream_sites(), operation.lost
+            )
             moved = _allowed(replace(operation, plan=steps, state=OperationState.RUNNING, since={}))
         elif why := after.refused(reports) or (after.silent(reports) if late else ""):
             moved = replace(operation, state=OperationState.REFUSED, reason=why, since={})
@@ -245,12 +273,14 @@ class Board:
     def _turned(self, moment: Moment) -> Moment:
         """Begin to go back; an undoing that fails itself is stuck."""
         operation, why = moment.operation, moment.operation.why
-        if operation.state is OperationState.UNDOING:
-            return replace(moment, operation=replace(operation, state=OperationState.STUCK))
+        if operation.state is OperationState.UNDOING or operation.lost:
+            # There is no way back to a site that is lost.
+            stuck = replace(operation, state=OperationState.STUCK, reason=operation.reason or why)
+            return replace(moment, operation=stuck)
         deployment = taken_back(moment)
         back = observed(deployment, self.files, operation.before)
         steps = plan(self.files[operation.before], back, self.files.facts(operation.before))
-        steps = _with_all(steps, deployment, operation)
+        steps = _with_all(_without_replacing(steps), deployment, operation)
         entry = Entry(EntryKind.EVENT, f"operation {operation.id}", {"undone": why})
         turned = undoing(replace(moment, deployment=deployment), steps)
         kept = replace(turned.operation, reason=why)
@@ -260,16 +290,11 @@ class Board:
 def _keeping(steps: Plan) -> Plan:
     """Return a plan in which no stream goes, and no broker; nor is a stream made anew."""
     gone = {s.id for s in steps.steps if s.action is Action.DELETE and s.kind is not Kind.JOB}
+    left = _without(steps, gone)
     kept = tuple(
-        replace(
-            step,
-            after=tuple(name for name in step.after if name not in gone),
-            impact=Impact.RESTART if _made_anew(step) else step.impact,
-        )
-        for step in steps.steps
-        if step.id not in gone
+        replace(step, impact=Impact.RESTART) if _made_anew(step) else step for step in left.steps
     )
-    return replace(steps, steps=kept)
+    return replace(left, steps=kept)
 
 
 def _made_anew(step: Step) -> bool:
@@ -286,6 +311,21 @@ def _allowed(operation: Operation) -> Operation:
         return operation
     why = f"what {', '.join(lost)} keeps would be lost: apply with --allow-state-loss to accept it"
     return replace(operation, state=OperationState.REFUSED, reason=why)
+
+
+def _without_replacing(steps: Plan) -> Plan:
+    """Return a way back on which no stream is made anew: what it holds would be lost."""
+    return _without(steps, {step.id for step in steps.steps if _made_anew(step)})
+
+
+def _without(steps: Plan, gone: set[str]) -> Plan:
+    """Return a plan without some steps."""
+    kept = tuple(
+        replace(step, after=tuple(name for name in step.after if name not in gone))
+        for step in steps.steps
+        if step.id not in gone
+    )
+    return replace(steps, steps=kept)
 
 
 def _with_all(steps: Plan, deployment: Deployment, operation: Operation) -> Plan:

@@ -49,11 +49,9 @@ class Keyring:
 
     @property
     def sites(self) -> frozenset[str]:
-        """The sites for whose agents there are tokens that hold."""
+        """The sites for whose agents there are tokens, or were: they are never served here."""
         return frozenset(
-            document["site"]
-            for document in self.tokens.values()
-            if document["site"] is not None and not document["revoked"]
+            document["site"] for document in self.tokens.values() if document["site"] is not None
         )
 
     def identify(self, text: str) -> Identity | None:

@@ -70,12 +70,19 @@ class LocalRun:
         """Find out which jobs are one query, and what was there when the last run ended."""
         self.queries = as_queries(self.pipeline)
         clocks = Clocks(time.time, time.monotonic)
-        self._coordinator = Coordinator(self.tenure, clocks, wake=self._bell.ring)
+        self._coordinator = Coordinator(
+            self.tenure, clocks, wake=self._bell.ring, failures_end=True
+        )
         self._agent = Agent(
             self.workshop, self.place, allowed=self.tenure.check, wake=self._bell.ring
         )
         self._rounds = Rounds(
-            self._coordinator, self._agent, self._bell, lambda _, g: g, lambda _: True, lambda: None
+            self._coordinator,
+            self._agent,
+            self._bell,
+            lambda _, g: g,
+            lambda _, __: True,
+            lambda: None,
         )
 
     @property

@@ -19,7 +19,7 @@ from millrace.coordinator.phases import (
     site_of,
 )
 from millrace.model.step import Action, Kind, Plan, Step
-from millrace.ports import Entry, EntryKind
+from millrace.ports import Entry, EntryKind, JobState
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +179,14 @@ def _step(moment: Moment, step: Step, setting: Setting) -> Moment:
     return moment
 
 
+def _hopeless(deployment: Deployment, step: Step, setting: Setting) -> bool:
+    """Whether a query failed for good: nobody can have it read anything to its end."""
+    placed = deployment.jobs[step.name]
+    report = setting.reports.get(placed.site)
+    job = report.jobs.get(step.name) if report is not None else None
+    return job is not None and job.state is JobState.FAILED and not job.transient
+
+
 def _silent(site: str) -> str:
     return (
         f"site {site} did not do it in time (is its agent up? If the site is down for good, apply "
@@ -196,6 +204,8 @@ def _measured(operation: Operation, step: Step, phase: Phase, now: float) -> Ope
 
 def _ordered(moment: Moment, step: Step, phase: Phase, setting: Setting) -> Moment:
     operation, before = moment.operation, moment.deployment
+    if phase is Phase.STOP and step.action is Action.DELETE and _hopeless(before, step, setting):
+        step = replace(step, drains=())
     start = setting.start(before, step) if phase is Phase.START else None
     after = ordered(before, step, phase, setting.files, operation.target, start)
     since = {**operation.since, step.id: setting.now}

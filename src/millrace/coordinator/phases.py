@@ -194,7 +194,8 @@ def _job(now: Deployment, name: str, report: PipelineReport) -> Outcome:
     if job is None or job.generation != goal.generation:
         return Outcome()
     if not goal.running:
-        return Outcome(job.state in (JobState.STOPPED, JobState.ENDED), job.error)
+        still = job.state in (JobState.STOPPED, JobState.ENDED) and not job.running
+        return Outcome(still, job.error)
     if job.state in (JobState.RUNNING, JobState.ENDED):
         return Outcome(done=True)
     told = f"{job.error} ({job.hint})" if job.hint else job.error

@@ -6,14 +6,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from millrace.agent.agent import Agent
 from millrace.coordinator.service import Coordinator
 from millrace.coordinator.tenure import BEAT_SECONDS, Superseded
 from millrace.errors import OperationFailed
-from millrace.ports.link import SiteGoal
+from millrace.ports.link import PipelineGoal, SiteGoal
 
 _LOG = logging.getLogger(__name__)
 #: A round is made at least so often, for what nobody rings for.
@@ -79,7 +79,7 @@ class Rounds:
     bell: Bell
     #: What a site shall be with what it is asked, and whether it is served here.
     goal: Callable[[str, SiteGoal], SiteGoal]
-    here: Callable[[str], bool]
+    here: Callable[[str, PipelineGoal], bool]
     #: Told once, when this coordinator may do nothing more.
     superseded: Callable[[], None]
     _served: set[str] = field(default_factory=set)
@@ -104,7 +104,8 @@ class Rounds:
     def round(self) -> None:
         """Tell the sites that are served here what they shall be, hear them, and decide."""
         generation = self.coordinator.tenure.generation
-        told = {site: goal for site, goal in self.coordinator.goals().items() if self.here(site)}
+        told = {site: self._own(site, goal) for site, goal in self.coordinator.goals().items()}
+        told = {site: goal for site, goal in told.items() if goal.pipelines}
         self._served |= told.keys()
         goals = {
             site: self.goal(site, told.get(site) or SiteGoal(generation)) for site in self._served
@@ -115,9 +116,15 @@ class Rounds:
                 self.bell.ring()  # who asked waits for it
         self.coordinator.tick()
 
+    def _own(self, site: str, goal: SiteGoal) -> SiteGoal:
+        """The part of a goal that is served here."""
+        mine = {name: it for name, it in goal.pipelines.items() if self.here(site, it)}
+        return replace(goal, pipelines=mine)
+
     def _rounds(self) -> None:
         heard = -1
         while not self._stop.is_set():
+            begun = time.thread_time()
             try:
                 self.round()
             except Superseded:
@@ -130,7 +137,9 @@ class Rounds:
                 _LOG.exception("a round failed")
                 self._stop.wait(ROUND_SECONDS)
             heard = self.bell.wait(heard, ROUND_SECONDS)
-            self._stop.wait(_GATHER_SECONDS)
+            # Half of the time is for others: who asks the API must not wait for one round after
+            # another.
+            self._stop.wait(max(_GATHER_SECONDS, time.thread_time() - begun))
 
     def _beats(self) -> None:
         while not self._stop.wait(BEAT_SECONDS):

@@ -8,15 +8,15 @@ from threading import RLock
 
 from millrace.coordinator.board import Board
 from millrace.coordinator.ends import state_of, with_ends
+from millrace.coordinator.failover import FAILOVER, expired, failed_over, gone_back
 from millrace.coordinator.kept import all_restored, kept
-from millrace.coordinator.losses import expired, failed_over
 from millrace.coordinator.operation import Operation
 from millrace.coordinator.phases import Reports
 from millrace.coordinator.requests import Request, Requests
 from millrace.coordinator.revision import Submission, operation_parts
-from millrace.coordinator.roster import Roster
+from millrace.coordinator.roster import AWAY_SECONDS, Roster
 from millrace.coordinator.showing import estimates_of
-from millrace.coordinator.tenure import Tenure
+from millrace.coordinator.tenure import Superseded, Tenure
 from millrace.errors import OperationFailed, nearest
 from millrace.model.job import Job
 from millrace.model.pipeline import Pipeline
@@ -27,6 +27,10 @@ from millrace.ports.link import PipelineGoal, SiteGoal, SiteReport
 
 #: How long a phase of a change may take that is not known to have failed.
 PATIENCE_SECONDS = 300.0
+#: How often it is kept how far the queries of other machines are.
+NOTE_SECONDS = 10.0
+#: A failover that did not work is tried again after so long.
+AGAIN_SECONDS = 60.0
 
 
 class Moved(OperationFailed):
@@ -59,6 +63,8 @@ class Coordinator:
     #: Told when there is something new for sites.
     wake: Callable[[], None] = lambda: None
     roster: Roster = field(default_factory=Roster)
+    #: Whether a query that failed for good counts as over, for who reads what it wrote.
+    failures_end: bool = False
     #: Whether a site is served by an agent of its own.
     joined: Callable[[str], bool] = lambda _: False
     #: For how long jobs stood still in changes so far.
@@ -69,8 +75,10 @@ class Coordinator:
     _worked_out: dict[str, tuple[Board, Reports, dict[str, PipelineGoal]]] = field(
         default_factory=dict
     )
-    #: Starts of queries whose leases ran out and that were tried elsewhere.
-    _given_up: set[tuple[str, str, int]] = field(default_factory=set)
+    #: By pipeline and query: when one whose lease had run out was tried elsewhere.
+    _late_since: dict[tuple[str, str], float] = field(default_factory=dict)
+    #: When it was kept last how far queries are.
+    _noted: dict[str, float] = field(default_factory=dict)
     _begun: dict[tuple[str, str, int], float] = field(default_factory=dict)
     _lock: RLock = field(default_factory=RLock)
 
@@ -185,40 +193,77 @@ class Coordinator:
         return known[2]
 
     def tick(self) -> None:
-        """Decide what comes next, by what was heard last."""
+        """Decide what comes next, by what was heard last; raises when all were looked at."""
+        failures: list[OperationFailed] = []
         for name in self.boards:
             reports = self.roster.reports(name)
             with self._lock:
-                board = self._boards[name]
-                now = self.clocks.steady()
-                after, entries = board.ticked(reports, now, self.patience)
-                after, ends = with_ends(after, reports, self._seconds(board, reports, now))
-                if after is not board:
-                    self._keep(board, self._stamped(after), entries + ends)
-                self._fail_over(self._boards[name], now)
+                try:
+                    self._tick(self._boards[name], reports, self.clocks.steady())
+                except Superseded:
+                    raise
+                except OperationFailed as failure:
+                    failures.append(failure)
+        if failures:
+            raise failures[0]
+
+    def _tick(self, board: Board, reports: Reports, now: float) -> None:
+        after, entries = board.ticked(reports, now, self.patience)
+        seconds = self._seconds(board, reports, now)
+        after, ends = with_ends(after, reports, seconds, failures=self.failures_end)
+        after = self._remembered(after, reports, now)
+        if after is not board:
+            self._keep(board, self._stamped(after), entries + ends)
+        self._fail_over(self._boards[board.name], now)
+
+    def _remembered(self, board: Board, reports: Reports, now: float) -> Board:
+        """Keep now and then how far queries of other machines are: they may be lost any time."""
+        last = self._noted.setdefault(board.name, now)
+        if board.busy or now - last < NOTE_SECONDS:
+            return board
+        self._noted[board.name] = now
+        return board.noted(reports, frozenset(filter(self.joined, board.deployment.sites())))
 
     def _fail_over(self, board: Board, now: float) -> None:
-        """Let queries whose leases have run out start elsewhere: by a new version of the file."""
+        """Let queries whose leases have run out start elsewhere: by a new version of the file.
+
+        No order to run them may reach their site from then on, though it is heard of again.
+        """
         if board.busy:
             return
-        late: dict[str, Job] = {}
+        back = gone_back(board)
+        if back is not board:
+            self._keep(board, back, ())
+            return
+        late = self._late(board, now)
+        lost = frozenset(board.deployment.jobs[name].site for name in late)
+        wanted, moved = failed_over(board.file, late, self._there(board.file, now) - lost)
+        if not moved:
+            return
+        halted = board.halted(moved)
+        self._keep(board, halted, ())
+        self._late_since |= {(board.name, name): now for name in moved}
+        note = f"the lease of {', '.join(moved)} ran out"
+        code = board.files.code(board.current)
+        self.apply(Submission(wanted, FAILOVER, self.clocks.wall(), note, code, lost=lost))
+
+    def _late(self, board: Board, now: float) -> dict[str, Job]:
+        """The queries whose leases have run out, but for those that were tried just now."""
+        found: dict[str, Job] = {}
         for name, placed in board.deployment.jobs.items():
             job = board.files.queries(placed.goal.revision).jobs[name]
+            if job.lease is None or not placed.goal.running or not self.joined(placed.site):
+                continue
             silent = now - self.roster.granted(placed.site, now)
-            tried = (board.name, name, placed.goal.generation)
-            leased = job.lease is not None and placed.goal.running
-            if leased and self.joined(placed.site) and expired(job, silent):
-                late |= {name: job} if tried not in self._given_up else {}
-                self._given_up.add(tried)
-        if not late:
-            return
-        lost = frozenset(board.deployment.jobs[name].site for name in late)
-        there = frozenset(self.roster.reports(board.name)) - lost
-        wanted, moved = failed_over(board.file, late, there)
-        if moved:
-            note = f"the lease of {', '.join(moved)} ran out"
-            code = board.files.code(board.current)
-            self.apply(Submission(wanted, "failover", self.clocks.wall(), note, code, lost=lost))
+            tried = self._late_since.get((board.name, name))
+            if expired(job, silent) and (tried is None or now - tried > AGAIN_SECONDS):
+                found[name] = job
+        return found
+
+    def _there(self, file: Pipeline, now: float) -> frozenset[str]:
+        """The sites of a file that were heard of just now."""
+        silent = {site: self.roster.silence(site, now) for site in file.sites}
+        return frozenset(s for s, it in silent.items() if it is not None and it < AWAY_SECONDS)
 
     def _seconds(self, board: Board, reports: Reports, now: float) -> dict[str, float]:
         """For how long queries have been running that have a time of their own, as seen here."""

@@ -6,6 +6,7 @@ from millrace.coordinator.roster import AWAY_SECONDS, Served
 from millrace.coordinator.service import Coordinator
 from millrace.coordinator.views import SiteView
 from millrace.model.site import Site
+from millrace.ports.link import PipelineGoal
 
 _LOCAL = (None, "localhost", "127.0.0.1", "::1")
 
@@ -17,9 +18,9 @@ def is_local(site: Site) -> bool:
     return site.pilot is None and (attached or site.host in _LOCAL)
 
 
-def is_here(coordinator: Coordinator, site: str, joined: frozenset[str]) -> bool:
-    """Whether the coordinator serves a site itself."""
-    files = [board.files[board.newest] for board in coordinator.boards.values()]
+def is_here(site: str, goal: PipelineGoal, joined: frozenset[str]) -> bool:
+    """Whether the coordinator serves a pipeline's site itself, by the files in use there."""
+    files = goal.revisions.values()
     return site not in joined and all(
         is_local(file.sites[site]) for file in files if site in file.sites
     )

@@ -80,7 +80,7 @@ class Station:
             agent,
             bell,
             lambda site, goal: station.asked(site, goal),  # noqa: PLW0108 - it is made below
-            lambda site: is_here(coordinator, site, keyring.sites),
+            lambda site, goal: is_here(site, goal, keyring.sites),
             lambda: station.give_up(),  # noqa: PLW0108 - it is made below
         )
         station = cls(coordinator, keyring, home.artifacts, bell, questions, rounds)

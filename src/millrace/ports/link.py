@@ -125,6 +125,8 @@ class JobReport:
     members: Mapping[str, Progress] = field(default_factory=dict)
     #: How often it was started again because it had failed.
     restarts: int = 0
+    #: Whether the goal that this is about says that it runs.
+    running: bool = True
 
 
 @dataclass(frozen=True, slots=True)
