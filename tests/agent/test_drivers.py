@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
@@ -105,6 +105,8 @@ class Fake(SparkEngine):
     def kill(self, grace: float = 0.0) -> None:
         del grace
         self.up = False
+        failed = {name: replace(it, state=JobState.FAILED) for name, it in self._jobs.items()}
+        self._jobs |= failed
 
     def runs(self, job: str, batch: int) -> None:
         self._jobs[job] = JobStatus(JobState.RUNNING, progress=Progress(batch))
@@ -182,10 +184,10 @@ def test_a_job_that_got_nowhere_in_each_life_is_set_apart(site: Site) -> None:
     assert site.apart() == set()
     site.die(1, fine=-1, harm=-1)
     shared = site.up("fine")
+    assert site.up("harm") is not shared
     assert site.apart() == {"harm"}
     assert "harm" not in shared.status()
     assert "fine" in shared.status()
-    assert site.up("harm") is not shared
     assert site.made == ["a/main", "a/job-harm"]
     assert sum("a driver of its own" in text for text in site.said) == 1
     place = Path("/site")

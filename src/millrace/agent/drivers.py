@@ -16,6 +16,7 @@ from millrace.errors import OperationFailed
 from millrace.model.job import Job
 from millrace.model.pipeline import Pipeline
 from millrace.plan.fuse import as_queries
+from millrace.ports import JobState
 
 
 @dataclass(slots=True)
@@ -30,6 +31,7 @@ class Drivers:
     say: Callable[[str], None]
     _drivers: dict[str, Driver] = field(default_factory=dict)
     _apart: set[str] = field(default_factory=set)
+    _suspects: set[str] = field(default_factory=set)
     _lives: dict[str, Lives] = field(default_factory=dict)
     #: The generation of each driver whose end was taken note of last.
     _ends: dict[str, int] = field(default_factory=dict)
@@ -75,7 +77,9 @@ class Drivers:
         name = self.name(file, query)
         known = self._drivers.get(name)
         if known is not None and self._died(name, known):
-            self._part_suspects(name, known, file)
+            self._note_death(name, known, file)
+        if known is not None and query in self._suspects and not _runs(known, query):
+            self._part(name, known, file, query)
             name = self.name(file, query)
         if name not in self._drivers:
             self._drivers[name] = driver_of(file, file.jobs[query], name, tools)
@@ -91,18 +95,25 @@ class Drivers:
             self.say(f"driver {name} ended; starting it again")
         return news
 
-    def _part_suspects(self, name: str, driver: Driver, file: Pipeline) -> None:
-        hosted = self._hosted(name, file)
-        statuses = driver.status()
+    def _note_death(self, name: str, driver: Driver, file: Pipeline) -> None:
+        statuses, hosted = driver.status(), self._hosted(name, file)
         batches = {j.name: statuses[j.name].progress.batch for j in hosted if j.name in statuses}
         lives = self._lives.setdefault(name, Lives())
         lives.died(time.monotonic(), batches)
-        for job in lives.suspects(hosted):
-            self.say(f"driver {name} ended {DEATHS} times and {job.name} got nowhere: it has a "
-                     "driver of its own from now on")  # fmt: skip
-            self._apart.add(job.name)
-            for one in job.members or (job,):
-                driver.forget(one.name)
+        self._suspects |= {job.name for job in lives.suspects(hosted)}
+
+    def _part(self, name: str, driver: Driver, file: Pipeline, query: str) -> None:
+        """Set a query apart that may be why its driver died: when it is started next.
+
+        Another thread may already be on its way to start it in the driver that it had.
+        """
+        self.say(f"driver {name} ended {DEATHS} times and {query} got nowhere: it has a driver of "
+                 "its own from now on")  # fmt: skip
+        self._suspects.discard(query)
+        self._apart.add(query)
+        job = as_queries(file).jobs[query]
+        for one in job.members or (job,):
+            driver.forget(one.name)
 
     def _hosted(self, name: str, file: Pipeline) -> list[Job]:
         """The queries that a driver hosts by a file."""
@@ -128,3 +139,9 @@ class Drivers:
             self._closing = True
         for driver in self.all:
             driver.kill()
+
+
+def _runs(driver: Driver, query: str) -> bool:
+    """Whether a query runs in a driver, or is about to."""
+    status = driver.status().get(query)
+    return status is not None and status.state in (JobState.RUNNING, JobState.STARTING)

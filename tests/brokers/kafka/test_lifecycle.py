@@ -19,7 +19,7 @@ from millrace.brokers.kafka import ManagedKafka
 from millrace.brokers.kafka.server import _env, _escaped
 from millrace.errors import OperationFailed
 from millrace.machine import Java
-from millrace.machine.process import end_session, session_members
+from millrace.machine.process import end_session, session_members, started_at
 from millrace.model.stream import Stream
 from millrace.ports import Record
 
@@ -159,7 +159,7 @@ def test_a_broker_ends_with_its_agent_and_a_successor_ends_a_left_over(
     # other ended. What is left over is a process whose id and start are in broker.json.
     with subprocess.Popen(["sleep", "300"], start_new_session=True) as left_over:
         known = json.loads((place / "broker.json").read_text())
-        started = psutil.Process(left_over.pid).create_time()
+        started = started_at(left_over.pid)
         known |= {"port": port_of(kafka), "pid": left_over.pid, "started": started}
         (place / "broker.json").write_text(json.dumps(known))
         successor = ManagedKafka(place, java, jars)
