@@ -10,18 +10,25 @@ from pathlib import Path
 import pytest
 
 from millrace.agent.generations import Generations
+from millrace.coordinator.deployment import Deployment, Placed
 from millrace.coordinator.failover import GRACE_SECONDS
+from millrace.coordinator.files import Files
 from millrace.coordinator.operation import OperationState
+from millrace.coordinator.phases import Phase, ordered
 from millrace.coordinator.revision import Submission
 from millrace.coordinator.service import NOTE_SECONDS, Coordinator
 from millrace.coordinator.sites import is_here
 from millrace.errors import OperationFailed
+from millrace.model.impact import Impact
+from millrace.model.job import Mode
 from millrace.model.pipeline import Pipeline
+from millrace.model.status import JobFacts
+from millrace.model.step import Action, Kind, Step
 from millrace.ports import JobOrder, JobState, JobStatus
-from millrace.ports.link import PipelineGoal
+from millrace.ports.link import JobGoal, PipelineGoal
 from millrace.spec import load_text
 from millrace.testing.fakes import FakeEngine
-from tests.coordinator.test_losses import LEASED, Land, copying
+from tests.coordinator.test_losses import LEASED, PLAIN, TEXT, Land, copying
 
 TWO = """
 pipeline: p
@@ -233,3 +240,27 @@ def test_what_another_pipeline_says_of_a_site_is_its_own_affair() -> None:
     assert is_here("north", PipelineGoal({1: here}), frozenset())
     assert not is_here("north", PipelineGoal({1: elsewhere}), frozenset())
     assert not is_here("north", PipelineGoal({1: here}), frozenset({"north"}))
+
+
+@pytest.mark.parametrize(
+    ("mode", "out", "drains"),
+    [
+        (Mode.REAL_TIME, "{site: hub}", ()),
+        (Mode.REAL_TIME, "{site: hub, topic: other}", ("raw",)),
+        (Mode.REAL_TIME, "{site: hub, partitions: 3}", ("raw",)),
+        (Mode.MICRO_BATCH, "{site: hub, topic: other}", ()),
+    ],
+)
+def test_a_query_in_real_time_commits_before_it_writes_elsewhere(
+    mode: Mode, out: str, drains: tuple[str, ...]
+) -> None:
+    """What it wrote since its last boundary would not be found there, and be written again."""
+    before = copying("hub")
+    text = TEXT.replace("SITE", "hub").replace("MORE", PLAIN)
+    text = text.replace("out: {site: hub}", f"out: {out}")
+    files = Files().with_file(1, before).with_facts(1, {"copy": JobFacts(mode, stateful=False)})
+    files = files.with_file(2, load_text(text).required())
+    now = Deployment().with_job("copy", Placed("hub", JobGoal(1, 1, 1)))
+    step = Step(Action.CHANGE, Kind.JOB, "copy", "hub", Impact.RESTART)
+    after = ordered(now, step, Phase.STOP, files, 2, None)
+    assert after.jobs["copy"].goal.drains == drains

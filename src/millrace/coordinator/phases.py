@@ -9,6 +9,8 @@ from enum import StrEnum
 from millrace.coordinator.deployment import Deployment, Placed
 from millrace.coordinator.files import Files
 from millrace.model.impact import Impact
+from millrace.model.job import Job, Mode
+from millrace.model.places import Key
 from millrace.model.step import Action, Kind, Step
 from millrace.ports import JobState
 from millrace.ports.link import JobGoal, PipelineReport, Positions, Thing
@@ -90,6 +92,7 @@ def ordered(
         case Phase.STOP:
             placed = now.jobs[name]
             drains = tuple(stream.partition(PART)[0] for stream in step.drains)
+            drains = tuple(dict.fromkeys((*drains, *_committed_first(placed, name, files, wanted))))
             goal = replace(placed.goal, running=False, drains=drains)
             return now.with_job(name, replace(placed, goal=goal))
         case Phase.START if start is not None:
@@ -108,6 +111,31 @@ def ordered(
             return now.without_job(
                 name, inside=any(name == one.name for job in queries for one in job.members)
             )
+
+
+def _committed_first(placed: Placed, query: str, files: Files, wanted: int) -> tuple[str, ...]:
+    """The inputs that a query in real time commits before it writes elsewhere than it did.
+
+    What it wrote since its last boundary is looked for where it writes then: in another stream, or
+    among other partitions, it would not be found, and would be written again.
+    """
+    number = placed.goal.revision
+    facts, after = files.facts(number).get(query), files.queries(wanted).jobs.get(query)
+    if facts is None or facts.mode is not Mode.REAL_TIME or after is None:
+        return ()
+    before = files.queries(number).jobs[query]
+    same = _sinks(before, number, files) == _sinks(after, wanted, files)
+    return () if same else tuple(before.follows)
+
+
+def _sinks(query: Job, number: int, files: Files) -> set[tuple[Key, int]]:
+    """The streams that a query writes, dead letters included, with their partitions."""
+    streams = files[number].streams
+    letters = (streams[name].dead_letters for name in query.reads if name in streams)
+    names = {*query.writes, *(name for name in letters if name is not None)}
+    return {
+        (files.key((name, number)), streams[name].partitions) for name in names if name in streams
+    }
 
 
 def _without(things: frozenset[Thing], name: str) -> frozenset[Thing]:
