@@ -73,10 +73,21 @@ ELSEWHERE = {
 }
 
 
+#: What a fork server says of a process whose end it does not know.
+LOST = 255
+
+
 def ended(home: Path, *files: Path, **environment: str) -> int:
-    """Run a coordinator over fakes to its end."""
+    """Run a coordinator over fakes to its end.
+
+    Python's fork server seldom loses how a process ended and says 255; no program here does. Then
+    the same is run again: it finds what was kept, as after any other end.
+    """
     arguments = [str(home), *map(str, files)]
-    return forked(played.main, arguments, home / "said", **environment).wait(120)
+    code = forked(played.main, arguments, home / "said", **environment).wait(120)
+    if code == LOST:
+        code = forked(played.main, [str(home)], home / "said").wait(120)
+    return code
 
 
 def running(home: Path) -> Any:

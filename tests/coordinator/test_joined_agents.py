@@ -134,7 +134,7 @@ def test_an_agent_that_is_cut_off_goes_on(place: Town, proxied: Between) -> None
     place.await_running()
     assert place.runs("edge") == runs
     assert sorted(place.effects("start", "stop")) == EDGE
-    assert agent.said.count("the coordinator answers") == 2
+    assert agent.said.count("the coordinator answers") >= 2
 
 
 def test_a_change_waits_for_an_agent_that_is_cut_off(place: Town, proxied: Between) -> None:

@@ -43,6 +43,7 @@ class JoinedAgent:
     _said: str = ""
     _renewed: float = float("-inf")
     _report: SiteReport | None = None
+    _talking: threading.Lock = field(default_factory=threading.Lock)
     _stop: threading.Event = field(default_factory=threading.Event)
     _news: threading.Event = field(default_factory=threading.Event)
     _changed: threading.Event = field(default_factory=threading.Event)
@@ -153,12 +154,16 @@ class JoinedAgent:
                 self._stop.wait(_AGAIN_SECONDS)
 
     def _there(self) -> None:
-        if not self._reached:
+        with self._talking:  # two threads hear of it
+            news = not self._reached
+            self._reached, self._said = True, ""
+        if news:
             self.say("the coordinator answers")
-        self._reached, self._said = True, ""
 
     def _away(self, failure: OperationFailed) -> None:
         """Say once what is wrong; the next try may be wrong in another way."""
-        if self._said != failure.code:
+        with self._talking:
+            news = self._said != failure.code
+            self._reached, self._said = False, failure.code
+        if news:
             self.say(f"{failure}; the site is kept as last told")
-        self._reached, self._said = False, failure.code
