@@ -14,7 +14,6 @@ import pytest
 
 from millrace.agent.generations import Generations
 from millrace.agent.keeper import Keeper
-from millrace.agent.making import Surroundings
 from millrace.agent.queries import Queries
 from millrace.coordinator.board import Board
 from millrace.coordinator.operation import OperationState
@@ -22,10 +21,10 @@ from millrace.coordinator.revision import Submission
 from millrace.errors import OperationFailed
 from millrace.model.pipeline import Pipeline
 from millrace.plan.fuse import as_queries
-from millrace.ports import JobOrder, JobState, Progress
+from millrace.ports import JobState, Progress
 from millrace.ports.link import JobGoal, PipelineGoal, PipelineReport
 from millrace.spec import load_text
-from millrace.testing.fakes import FakeBroker, FakeEngine
+from millrace.testing.workshop import FakeWorkshop
 from tests.coordinator.test_histories import valid_world
 from tests.plan.test_plan_properties import SITES
 
@@ -33,49 +32,18 @@ LIMIT = 30.0
 
 
 @dataclass
-class FakeWorkshop:
-    """A site of fakes; `others` are those of all sites."""
+class Shop(FakeWorkshop):
+    """A site of fakes that knows where streams end; `others` are those of all sites."""
 
-    site: str
-    others: dict[str, FakeWorkshop]
-    place: Path
-    kafka: FakeBroker = field(default_factory=FakeBroker)
-    spark: FakeEngine = field(default_factory=FakeEngine)
+    others: dict[str, Shop] = field(default_factory=dict)
 
-    def broker(self, file: Pipeline) -> FakeBroker:
-        return self.kafka
-
-    def engine(self, file: Pipeline, query: str) -> FakeEngine:
-        return self.spark
-
-    def order(
-        self, file: Pipeline, query: str, goal: JobGoal | None, around: Surroundings
-    ) -> JobOrder:
-        job = as_queries(file).jobs[query]
-        return JobOrder(file, job, {}, self.place, self.place, job.members)
-
-    def ends(self, file: Pipeline, stream: str, around: Surroundings) -> dict[int, int]:
+    def ends(self, file: Pipeline, stream: str, around: object) -> dict[int, int]:
         there = self.others[file.streams[stream].site or ""].kafka.log
         return {part: span.end for part, span in there.ends(file.streams[stream].address).items()}
 
     def progress(self, file: Pipeline, query: str, goal: JobGoal) -> dict[str, Progress]:
         known = self.spark.jobs.get(query)
         return {query: known.progress} if known is not None else {}
-
-    def parcel(self, query: str, number: int) -> str:
-        return "0" * 64
-
-    def log(self, file: Pipeline, query: str) -> Path:
-        return self.place / "log"
-
-    def halt(self) -> None:
-        self.spark.close()
-
-    def kill(self) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self.kafka.stop()
 
 
 @dataclass
@@ -85,13 +53,13 @@ class Stage:
     pool: ThreadPoolExecutor
     place: Path
     board: Board = field(default_factory=lambda: Board.empty("p"))
-    shops: dict[str, FakeWorkshop] = field(default_factory=dict)
+    shops: dict[str, Shop] = field(default_factory=dict)
     keepers: dict[str, Keeper] = field(default_factory=dict)
     heard: dict[str, PipelineReport] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for site in SITES:
-            self.shops[site] = FakeWorkshop(site, self.shops, self.place)
+            self.shops[site] = Shop(site, self.place, others=self.shops)
             self.keepers[site] = self.keeper(site)
 
     def keeper(self, site: str) -> Keeper:

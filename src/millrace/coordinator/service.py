@@ -23,7 +23,7 @@ from millrace.model.pipeline import Pipeline
 from millrace.model.step import Plan
 from millrace.plan.downtime import Estimates
 from millrace.ports import Change, Conflict, Entry, JobState
-from millrace.ports.link import PipelineGoal, SiteGoal, SiteReport
+from millrace.ports.link import PipelineGoal, PipelineReport, SiteGoal, SiteReport
 
 #: How long a phase of a change may take that is not known to have failed.
 PATIENCE_SECONDS = 300.0
@@ -321,6 +321,5 @@ def _alike(one: Reports, other: Reports) -> bool:
     )
 
 
-def _states(report: object) -> object:
-    jobs = getattr(report, "jobs", {})
-    return {name: (job.generation, job.state) for name, job in jobs.items()}
+def _states(report: PipelineReport) -> dict[str, tuple[int, JobState]]:
+    return {name: (job.generation, job.state) for name, job in report.jobs.items()}
