@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import vehicles
@@ -102,6 +102,9 @@ class _Counting:
 
     def since(self, stream: str, time: int) -> Mapping[int, int]:
         return self._inner.since(stream, time)
+
+    def last(self, stream: str, time: int, most: int) -> Sequence[Record] | None:
+        return self._inner.last(stream, time, most)
 
 
 def rows(log: Log, stream: str) -> list[Row]:

@@ -21,7 +21,7 @@ from millrace.coordinator.revision import Submission
 from millrace.errors import OperationFailed
 from millrace.model.pipeline import Pipeline
 from millrace.plan.fuse import as_queries
-from millrace.ports import JobState, Progress
+from millrace.ports import JobState, Progress, Record
 from millrace.ports.link import JobGoal, PipelineGoal, PipelineReport
 from millrace.spec import load_text
 from millrace.testing.workshop import FakeWorkshop
@@ -215,3 +215,44 @@ def test_a_broker_that_ended_is_started_again(stage: Stage) -> None:
     while not kafka.status().up:
         assert time.monotonic() < until
         stage.round()
+
+
+def test_a_new_reader_begins_where_its_stream_ended(stage: Stage) -> None:
+    """At another site than the stream's, which is the one that is asked."""
+    assert stage.apply(roads("s0")) is OperationState.DONE
+    stage.shops["s0"].kafka.log.write("raw", [Record(b"1")] * 5)
+    late = "  late: {site: s2, from: raw, sql: SELECT n FROM raw}"
+    text = ROADS.replace("SITE", "s0").replace("jobs: {copy: ", "jobs:\n  copy: ")
+    wanted = load_text(text.replace("raw}}\n", "raw}\n") + late).required()
+    assert stage.apply(wanted) is OperationState.DONE
+    assert stage.board.deployment.jobs["late"].goal.begins == {"raw": {0: 5}}
+    assert stage.keepers["s0"].goal.measured == frozenset()
+
+
+def test_where_a_stream_ends_is_found_once_for_each_file_that_asks(
+    stage: Stage, tmp_path: Path
+) -> None:
+    """Who was away may be asked for the next one without having been told that the last is over."""
+    shop, raw = FakeWorkshop("s0", tmp_path), ("raw", 1)
+    queries = Queries(shop, Generations(tmp_path / "generations.json"))
+    keeper = Keeper("s0", shop, queries, stage.pool, time.monotonic)
+
+    def found(joined: int) -> dict[int, int]:
+        things = frozenset({raw})
+        files = {1: roads("s0")}
+        keeper.tell(PipelineGoal(files, serving=1, streams=things, joined=joined, measured=things))
+        until = time.monotonic() + LIMIT
+        while raw not in (report := keeper.report()).ends:
+            assert time.monotonic() < until, report
+            keeper.tick()
+            time.sleep(0.001)
+        assert report.joined == joined
+        return dict(report.ends[raw])
+
+    assert found(2) == {}, "it is made first, and holds nothing"
+    shop.kafka.log.write("raw", [Record(b"1")] * 3)
+    assert found(2) == {}
+    assert found(3) == {0: 3}
+    keeper.tell(PipelineGoal())
+    assert keeper.report().joined is None
+    assert keeper.report().ends == {}

@@ -7,7 +7,6 @@ import pytest
 from millrace.agent.orders import with_partitions, with_schemas
 from millrace.model.pipeline import Pipeline
 from millrace.model.status import JobFacts
-from millrace.ports import BrokerStatus, StreamStatus
 from millrace.spec import load_text
 
 TEXT = """
@@ -44,8 +43,8 @@ def test_a_stream_takes_the_schema_of_its_writer(pipeline: Pipeline) -> None:
 
 
 def test_partitions_are_those_that_are_there(pipeline: Pipeline) -> None:
-    there = {"raw": StreamStatus(7), "last": StreamStatus(3), "end": StreamStatus(9)}
-    found = with_partitions(pipeline, {"here": BrokerStatus(up=True, streams=there)}).streams
+    there = {"here": {"raw": 7, "last": 3, "end": 9}}
+    found = with_partitions(pipeline, there).streams
     assert {name: stream.partitions for name, stream in found.items()} == {
         "raw": 7,
         "middle": 1,

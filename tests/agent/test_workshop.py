@@ -15,7 +15,7 @@ from millrace.engines.spark.checkpoint import committed, read_start
 from millrace.errors import OperationFailed
 from millrace.machine import Folders
 from millrace.plan.fuse import as_queries
-from millrace.ports import BrokerStatus, Span, StreamStatus
+from millrace.ports import Span
 from millrace.ports.link import JobGoal
 from millrace.spec import load_text
 from millrace.stores.artifacts import Artifacts, LocalDepot
@@ -43,8 +43,8 @@ class Kafka:
     def clients(self) -> dict[str, dict[str, str]]:
         return {"java": {"of": "java"}, "librdkafka": {"of": "librdkafka"}}
 
-    def status(self) -> BrokerStatus:
-        return BrokerStatus(up=True, streams={"cars": StreamStatus(7)})
+    def partitions(self) -> dict[str, int]:
+        return {"cars": 7}
 
     @property
     def log(self) -> Kafka:

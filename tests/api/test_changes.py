@@ -8,9 +8,12 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import httpx
 
+from millrace.api.limits import Limits, Refusals
+from millrace.coordinator.tokens import Role
 from tests.api.house import BASE, House, document, problem
 
 
@@ -123,3 +126,53 @@ def test_changes_are_in_the_journal(house: House, client: httpx.Client) -> None:
         (f"request POST {BASE}/tokens", {"by": "t-admin", "status": 201}),
         (f"request DELETE {BASE}/tokens/{made['id']}", {"by": "t-admin", "status": 204}),
     ]
+
+
+def requests_told(house: House) -> list[tuple[str, dict[str, Any]]]:
+    entries = house.station.coordinator.tenure.store.entries(0, 10_000)
+    return [(it.about, dict(it.detail)) for it in entries if it.about.startswith("request ")]
+
+
+def test_refused_changes_are_in_the_journal(house: House, client: httpx.Client) -> None:
+    """With who asked and the code of the refusal; who is not known is not told of."""
+    path = f"{BASE}/pipelines/p"
+    with httpx.Client(base_url=client.base_url, headers=house.auth(Role.VIEWER)) as viewer:
+        problem(house.apply(viewer, document()), 403, "not-allowed")
+        problem(viewer.delete(f"{BASE}/tokens/mr_abcdefgh_{'s' * 43}"), 403, "not-allowed")
+        problem(viewer.delete(f"{BASE}/pipelines/{'long' * 500}"), 403, "not-allowed")
+        problem(viewer.get(f"{BASE}/tokens"), 403)  # that changes nothing
+    problem(house.apply(client, document("q"), Authorization="Bearer nobody"), 401)
+    problem(client.put(path, json={"document": document("q")}), 422, "other-name")
+    house.done(client, house.apply(client, document()))
+    problem(house.apply(client, document(jobs=2), **{"If-Match": '"7"'}), 412, "moved")
+    body = {"name": "x", "site": "here"}
+    problem(client.post(f"{BASE}/tokens", json=body), 409, "served-here")
+    viewer_s = {"by": "t-viewer", "status": 403, "code": "not-allowed"}
+    cut = f"{BASE}/pipelines/{'long' * 500}"[:200]
+    assert requests_told(house) == [
+        (f"request PUT {path}", viewer_s),
+        (f"request DELETE {BASE}/tokens/mr_abcdefgh_...", viewer_s),
+        (f"request DELETE {cut}", viewer_s),
+        (f"request PUT {path}", {"by": "t-admin", "status": 422, "code": "other-name"}),
+        (f"request PUT {path}", {"by": "t-admin", "status": 202}),
+        (f"request PUT {path}", {"by": "t-admin", "status": 412, "code": "moved"}),
+        (f"request POST {BASE}/tokens", {"by": "t-admin", "status": 409, "code": "served-here"}),
+    ]
+
+
+def test_refusals_without_end_don_t_fill_the_journal(house: House) -> None:
+    limits = Limits(refusals=3)
+    with house.client(Role.VIEWER, limits) as viewer, house.client(limits=limits) as admin:
+        for _ in range(10):
+            problem(viewer.delete(f"{BASE}/pipelines/p"), 403)
+        assert len(requests_told(house)) == 3
+        house.done(admin, house.apply(admin, document()))  # others are told of all the same
+    assert len(requests_told(house)) == 4
+
+
+def test_what_was_left_out_is_counted() -> None:
+    refusals = Refusals(2)
+    assert [refusals.left_out("a", 10.0) for _ in range(5)] == [0, 0, None, None, None]
+    assert refusals.left_out("b", 10.0) == 0
+    assert refusals.left_out("a", 3609.0) is None
+    assert [refusals.left_out("a", 3611.0) for _ in range(3)] == [4, 0, None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pty
 import select
@@ -9,16 +10,23 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+from httpcore._synchronization import ThreadLock
+
+from millrace.cli import main
+from millrace.cli.interrupt import insisting
 from millrace.cli.top import Board
 from millrace.cli.views.changes import as_planned, failed_text, outcome_text, progress_lines
+from millrace.client import Client
 from tests.api.house import House
 from tests.cli.commands import Run
 from tests.client.running import project
+from tests.coordinator.forked import forked
 
 
 @dataclass
@@ -34,11 +42,24 @@ class Terminal:
         end = time.monotonic() + limit
         while text.encode() not in self.shown:
             assert time.monotonic() < end, self.shown.decode()
-            if select.select([self.master], [], [], 0.5)[0]:
-                self.shown += os.read(self.master, 65536)
+            self._read(0.5)
 
     def type(self, text: str) -> None:
         os.write(self.master, text.encode())
+
+    def ended(self, limit: float = 30.0) -> int:
+        """Read what is still shown, or its writer would wait; returns how the command ended."""
+        end = time.monotonic() + limit
+        while self.process.poll() is None:
+            assert time.monotonic() < end, self.shown.decode()
+            self._read(0.05)
+        self._read(0.0)
+        return self.process.returncode
+
+    def _read(self, seconds: float) -> None:
+        if select.select([self.master], [], [], seconds)[0]:
+            with suppress(OSError):  # nobody has the other side any more
+                self.shown += os.read(self.master, 65536)
 
 
 @contextmanager
@@ -67,7 +88,7 @@ def test_a_person_is_asked_and_tables_move(run: Run, house: House, tmp_path: Pat
         shell.until("Do it?")
         shell.type("n\n")
         shell.until("nothing was changed")
-        assert shell.process.wait(30) == 1
+        assert shell.ended() == 1
     assert house.station.pipelines() == []
     assert run("apply", "-f", str(file)).returncode == 0
     for command in (["top"], ["get", "jobs", "-w"]):
@@ -76,8 +97,58 @@ def test_a_person_is_asked_and_tables_move(run: Run, house: House, tmp_path: Pat
             shell.shown.clear()
             shell.until("traffic/seen")  # drawn again
             shell.process.send_signal(signal.SIGINT)
-            assert shell.process.wait(30) == 130
+            assert shell.ended() == 130
             assert b"Traceback" not in shell.shown
+
+
+class Lost:
+    """Ctrl-C while it is collected: what that raises, Python does not pass on."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+def interrupted_where_it_is_lost() -> None:
+    def fetched(self: Board, client: Client) -> None:
+        Lost()
+        time.sleep(600)
+
+    Board.fetched = fetched  # type: ignore[method-assign]
+    main.run()
+
+
+def interrupted_behind_a_lock() -> None:
+    """The lock of the pool of connections stays taken, and who closes the pool waits for it."""
+    enter, entered = ThreadLock.__enter__, itertools.count()
+
+    def taken(lock: ThreadLock) -> ThreadLock:
+        enter(lock)
+        if next(entered) == 0:
+            signal.raise_signal(signal.SIGINT)
+        return lock
+
+    ThreadLock.__enter__ = taken  # type: ignore[method-assign]
+    main.run()
+
+
+@pytest.mark.parametrize("program", [interrupted_where_it_is_lost, interrupted_behind_a_lock])
+def test_one_ctrl_c_is_enough(house: House, tmp_path: Path, program: Callable[[], None]) -> None:
+    home, said = str(tmp_path / "home"), tmp_path / "said"
+    command = forked(program, ["top"], said, MILLRACE_HOME=home)
+    try:
+        assert command.wait(30) == 130
+    finally:
+        command.kill()
+
+
+def test_what_others_do_with_signals_is_left_as_it_was() -> None:
+    """A command in somebody else's process, as in these tests, has its clock and its handlers."""
+    handler, clock = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)
+    with pytest.raises(KeyboardInterrupt), insisting():
+        signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGALRM) is handler
+    assert signal.getitimer(signal.ITIMER_REAL) == pytest.approx(clock, abs=2)
 
 
 JOB = {"pipeline": "p", "name": "j", "batch": 1, "at": 5.0, "lag": {}, "rows_per_second": 0.0}

@@ -58,6 +58,20 @@ def test_the_token_of_a_home_goes_to_nobody_else(home: Path) -> None:
     assert "--token-file" in caught.value.hint
 
 
+def test_a_site_s_agent_takes_no_token_of_a_home(home: Path, tmp_path: Path) -> None:
+    other, around = tmp_path / "other", {"MILLRACE_CERTIFICATE": "/e.pem"}
+    with pytest.raises(OperationFailed, match="no token for http://here:1") as caught:
+        Settings.of_site("http://here:1", environment=around)
+    assert "MILLRACE_TOKEN_FILE" in caught.value.hint
+    expected = Settings("http://here:1", OTHER, Path("/e.pem"))
+    assert Settings.of_site("http://here:1", other, environment=around) == expected
+    around["MILLRACE_TOKEN_FILE"] = str(other)
+    assert Settings.of_site("http://here:1", environment=around) == expected
+    (tmp_path / "mine").write_text(TOKEN)
+    given = Settings.of_site("http://here:1", tmp_path / "mine", Path("/c.pem"), around)
+    assert given == Settings("http://here:1", TOKEN, Path("/c.pem"))
+
+
 def test_what_is_missing_or_damaged_is_said(home: Path, tmp_path: Path) -> None:
     with pytest.raises(OperationFailed, match="no coordinator was started") as caught:
         Settings.of(home=tmp_path / "empty")

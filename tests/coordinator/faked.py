@@ -9,9 +9,11 @@ FAKED names the folder of that, and limits that are shorter than in real life.
 from __future__ import annotations
 
 import fcntl
+import functools
 import importlib
 import json
 import os
+import sqlite3
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -32,6 +34,8 @@ from millrace.testing.workshop import FakeWorkshop
 #: So long a lock may be held by who only looks whether it is.
 LOOK_SECONDS = 1.0
 GATE_SECONDS = 30.0
+#: While a file of this name is in the folder, no state has room for anything.
+FULL = "full"
 
 
 def tell(folder: Path, *words: str) -> None:
@@ -155,6 +159,24 @@ class FakedWorkshops:
         return self._folders.pipeline(pipeline) / "sites" / site
 
 
+class Limited(sqlite3.Connection):
+    """A connection whose transactions find no room while a test says so: SQLite itself says it."""
+
+    before: int = 0
+
+    def execute(self, sql: str, *given: Any) -> sqlite3.Cursor:
+        if sql.startswith("BEGIN"):
+            self.before = self.total_changes
+        full = (Path(settings()["folder"]) / FULL).exists()
+        if full and sql == "COMMIT" and self.total_changes != self.before:
+            try:
+                super().execute("PRAGMA max_page_count = 1")  # which is as many as there are
+                super().execute("CREATE TABLE ballast AS SELECT zeroblob(16 << 20)")
+            finally:
+                super().execute("PRAGMA max_page_count = 4294967294")
+        return super().execute(sql, *given)
+
+
 def settings() -> dict[str, Any]:
     """What a test wants."""
     found: dict[str, Any] = json.loads(os.environ["FAKED"])
@@ -174,4 +196,5 @@ def main() -> None:
         within, _, constant = place.rpartition(".")
         replaced(importlib.import_module(f"millrace.{within}"), constant, value)
     replaced(workshops, "Workshops", FakedWorkshops)
+    replaced(sqlite3, "connect", functools.partial(sqlite3.connect, factory=Limited))
     run()

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ import pytest
 from millrace.machine.web import Refused
 from millrace.stores.sqlite.check import copies
 from millrace.stores.sqlite.schema import newest
+from tests.coordinator.faked import FULL
 from tests.coordinator.town import MORE, Town, document, town, until
 
 pytestmark = pytest.mark.timeout(120)
@@ -26,25 +27,38 @@ def place(tmp_path: Path) -> Iterator[Town]:
         yield made
 
 
-@pytest.fixture
-def small(tmp_path: Path) -> Iterator[Town]:
-    """Give a town whose coordinator has a disk of 8 MB."""
-    folder = tmp_path / HERE
-    folder.mkdir(parents=True, mode=0o700)
+@contextmanager
+def tmpfs(folder: Path) -> Iterator[None]:
+    """Give a folder a disk of its own, of 8 MB; needs root."""
     mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
     done = subprocess.run(mount, capture_output=True, timeout=30, check=False)
     if done.returncode != 0:
         pytest.skip(f"no disk of our own: {done.stderr.decode()}")
     try:
-        with town(tmp_path) as made:
-            yield made
+        yield
     finally:
         subprocess.run(["umount", "-l", str(folder)], timeout=30, check=True)
 
 
+@pytest.fixture(params=["tmpfs", "sqlite"])
+def small(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Town]:
+    """Give a town whose coordinator has a small disk, or whose SQLite is told that it has."""
+    folder = tmp_path / HERE
+    folder.mkdir(parents=True, mode=0o700)
+    with tmpfs(folder) if request.param == "tmpfs" else nullcontext(), town(tmp_path) as made:
+        yield made
+
+
 def filled(place: Town) -> Path:
-    """Fill the coordinator's disk to the last byte; removing the file makes room."""
+    """Fill the coordinator's disk to the last byte; removing the file makes room.
+
+    Where it is no disk of its own, the file tells the store of fakes to have no room.
+    """
     ballast = place.folder / HERE / "ballast"
+    if not ballast.parent.is_mount():
+        full = place.folder / FULL
+        full.touch()
+        return full
     with ballast.open("wb", buffering=0) as out:
         for size in (65_536, 4_096, 1):
             with suppress(OSError):

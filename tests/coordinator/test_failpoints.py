@@ -50,10 +50,12 @@ jobs:
   half: {site: cloud, from: even, to: out, sql: SELECT n FROM even}
   same: {site: cloud, from: raw, sql: SELECT n FROM raw}
   count: {site: cloud, from: raw, window: {of: 10 s, by: at}, aggregate: {n: count(*)}}
+  late: {site: cloud, from: raw, sql: SELECT n FROM raw}
 """
 )
 NORTH = [["count", "north"], ["even", "north"], ["half", "north"], ["same", "cloud"]]
-CLOUD = [["count", "cloud"], ["even", "north"], ["half", "cloud"], ["same", "cloud"]]
+CLOUD = [["count", "cloud"], ["even", "north"], ["half", "cloud"], ["late", "cloud"]]
+CLOUD += [["same", "cloud"]]
 #: What a change like this one does not do, and who is tried out at that.
 ELSEWHERE = {
     "broker.stop": "the end of a site, planned",

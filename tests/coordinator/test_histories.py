@@ -34,6 +34,23 @@ def test_changes_are_done(seed: int) -> None:
         play.check(wanted)
 
 
+def test_streams_get_new_readers_and_new_logs_in_these_histories() -> None:
+    """Each of them is held to where it begins: see `witness`."""
+    joined = anew = 0
+    for seed in range(10):
+        chance = random.Random(seed)
+        play = Play(SITES, chance)
+        wanted: Pipeline | None = None
+        for _ in range(4):
+            wanted = seeded_world(chance, wanted)
+            play.submit(wanted)
+            play.settle()
+        joined += play.witness.joined
+        anew += play.witness.anew
+    assert joined > 10
+    assert anew > 0
+
+
 def test_the_same_file_again_does_nothing() -> None:
     chance = random.Random(1)
     play = Play(SITES, chance)

@@ -10,11 +10,15 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from millrace.agent.generations import Generations
+from millrace.errors import OperationFailed
 from millrace.ports.link import SiteGoal
 from tests.coordinator.between import Between, between
+from tests.coordinator.forked import Forked
 from tests.coordinator.town import MORE, Town, document, port, town, until
 
 pytestmark = pytest.mark.timeout(120)
@@ -64,6 +68,18 @@ def test_a_killed_agent_goes_on_where_it_was(place: Town) -> None:
     assert place.effects(by=first.pid) + place.effects(by=second.pid) == []
 
 
+def test_an_agent_s_token_is_named_by_the_environment(place: Town) -> None:
+    at = port()
+    place.up(port=at)
+    options = ("--join", url(at), "--site", "edge")
+    without = place.start(place.folder / "agents", "agent", *options)
+    assert without.wait() == 1
+    assert "--token-file FILE, or MILLRACE_TOKEN_FILE" in without.said
+    place.environment["MILLRACE_TOKEN_FILE"] = str(place.token("edge"))
+    agent = place.start(place.folder / "agents", "agent", *options)
+    agent.await_said("the coordinator answers")
+
+
 def test_a_coordinator_whose_time_is_over_is_not_obeyed(place: Town) -> None:
     """One on a copy of an old state, at the same address: it knows nothing of the third job."""
     at = port()
@@ -82,12 +98,113 @@ def test_a_coordinator_whose_time_is_over_is_not_obeyed(place: Town) -> None:
     assert "a coordinator of generation 2 was not obeyed: one of generation 3" in agent.said
     until(lambda: _reports(place), 10, lambda: agent.said)
     assert place.runs("edge") == runs
+    old.await_said("site edge does not obey")
     old.kill()
     place.up(port=at)
     place.await_running("even", "half", "third")
     assert place.runs("edge") == runs
     assert len(place.effects("start")) == len(runs)
     assert place.effects("stop", "drop") == []
+
+
+def test_a_restored_state_is_obeyed_when_a_person_says_so(place: Town) -> None:
+    """Its orders have lower numbers than those that the agent has followed since the copy."""
+    at = port()
+    first = place.up(port=at)
+    place.token("edge")
+    agent = place.agent(url(at))
+    place.applied(document("edge"))
+    first.kill()
+    shutil.copytree(place.folder / "home", place.folder / "copy")
+    newer = place.up(port=at)
+    for number in (1, 2):
+        place.applied(another("edge", number))
+    newer.kill()
+    newest = place.up(port=at)
+    goal = place.folder / "agents" / "agents" / "edge" / "goal.json"
+    until(lambda: json.loads(goal.read_text())["generation"] == 3, 20, lambda: agent.said)
+    newest.kill()
+    shutil.rmtree(place.folder / "home")
+    shutil.move(place.folder / "copy", place.folder / "home")
+    restored = place.up(port=at)
+    way = "millrace up --generation-above 3"
+    agent.await_said(way)
+    restored.await_said(way)
+    assert agent.said.count("was not obeyed") == 1
+    with place.client() as client:
+        (told,) = [it["detail"] for it in client.journal() if it["about"] == "site edge"]
+    assert (told["obeys"], told["generation"], way in told["hint"]) == (3, 2, True)
+    restored.kill()
+    raised = raised_above(place, 3, at)
+    place.await_running()
+    until(lambda: place.runs("edge").keys() == {"even", "half"}, 20, lambda: agent.said)
+    with place.client() as client:
+        (told,) = [it["detail"] for it in client.journal() if it["about"] == "coordinator"]
+    assert told == {"generation": 4, "above": 3}
+    assert "does not obey" not in raised.said
+    place.applied(document("edge", MORE))
+
+
+def test_a_restored_state_starts_jobs_of_this_machine_when_a_person_says_so(place: Town) -> None:
+    """Nobody else hears of the coordinator: the sites' own files know what was started."""
+    place.up().kill()
+    first = place.up()
+    place.applied(document("here"))
+    first.kill()
+    shutil.copy(state(place), place.folder / "copy.db")
+    second = place.up()
+    for number in (1, 2):
+        place.applied(another("here", number))
+    second.kill()
+    shutil.copy(place.folder / "copy.db", state(place))
+    restored = place.up()
+    way = "millrace up --generation-above 3"
+    until(lambda: way in hints(place), 20, lambda: restored.said)
+    restored.kill()
+    raised_above(place, 3)
+    place.await_running()
+
+
+def test_a_later_coordinator_counts_anew(tmp_path: Path) -> None:
+    file = tmp_path / "generations.json"
+    before = Generations(file, under=2)
+    before.claim("q", 5)
+    with pytest.raises(OperationFailed, match="later order") as caught:
+        before.claim("q", 4)
+    assert "--generation-above 2" in caught.value.hint
+    for under in (1, 2):
+        with pytest.raises(OperationFailed, match="later order"):
+            Generations(file, under).claim("q", 3)
+    Generations(file, under=3).claim("q", 3)
+    Generations(file, under=3).claim("q", 4)
+    with pytest.raises(OperationFailed, match="later order"):
+        Generations(file, under=3).claim("q", 3)
+    Generations(file, under=2).claim("q", 6)  # what comes late is lower
+    with pytest.raises(OperationFailed, match="later order"):
+        Generations(file, under=3).claim("q", 5)
+
+
+def another(site: str, number: int) -> dict[str, Any]:
+    """The pipeline with another job of the name `even`, which is started anew."""
+    found = document(site)
+    found["jobs"]["even"]["sql"] = f"SELECT n + {number} AS n FROM raw"  # noqa: S608
+    return found
+
+
+def state(place: Town) -> Path:
+    return place.folder / "home" / "coordinator" / "state.db"
+
+
+def hints(place: Town) -> str:
+    with place.client() as client:
+        return " ".join(str(job) for job in client.jobs("roads"))
+
+
+def raised_above(place: Town, generation: int, at: int = 0) -> Forked:
+    options = ("--listen", f"127.0.0.1:{at}", "--generation-above", str(generation))
+    made = place.start(place.folder / "home", "up", *options)
+    made.await_said("the coordinator is up")
+    return made
 
 
 def tokens_brought_over(place: Town) -> None:

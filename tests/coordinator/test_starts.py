@@ -17,7 +17,7 @@ from millrace.model.pipeline import Pipeline
 from millrace.model.status import JobFacts
 from millrace.plan.fuse import as_queries
 from millrace.ports import JobState, Progress
-from millrace.ports.link import JobGoal, JobReport, PipelineGoal, PipelineReport
+from millrace.ports.link import JobGoal, JobReport, PipelineGoal, PipelineReport, Thing
 from millrace.spec import load_text
 
 HEAD = "pipeline: p\nsites: {here: {broker: kafka}, there: {}}\ndefaults: {streams: {site: here}, "
@@ -56,6 +56,9 @@ class Lab:
     facts: JobFacts = field(default_factory=JobFacts)
     #: By query: how far it is in each stream.
     at: dict[str, dict[str, dict[int, int]]] = field(default_factory=dict)
+    #: By address: where each stream ends, and what was asked, with the number of the file.
+    ends: dict[str, dict[int, int]] = field(default_factory=dict)
+    asked: list[tuple[int, str]] = field(default_factory=list)
 
     def apply(
         self, text: str, *, stateful: bool = False, mode: Mode = Mode.MICRO_BATCH
@@ -93,7 +96,19 @@ class Lab:
             examined=goal.examined,
             facts=facts,
             offered=dict.fromkeys(goal.offers, "0" * 64),
+            joined=goal.joined,
+            ends=self.measured(goal),
         )
+
+    def measured(self, goal: PipelineGoal) -> dict[Thing, dict[int, int]]:
+        """Say where streams end; a moment later each is longer."""
+        found = {}
+        for name, number in sorted(goal.measured):
+            address = goal.revisions[number].streams[name].address
+            self.asked.append((goal.joined or 0, address))
+            found[name, number] = dict(self.ends.get(address, {}))
+            self.ends[address] = {part: end + 1 for part, end in found[name, number].items()}
+        return found
 
     def job(self, name: str, goal: JobGoal) -> JobReport:
         state = JobState.RUNNING if goal.running else JobState.STOPPED
@@ -210,8 +225,9 @@ def test_a_job_that_comes_back_begins_in_an_empty_folder(lab: Lab) -> None:
     lab.apply(ONE)
     lab.ran("one", raw=7)
     assert lab.apply(ONE.replace("one:", "two:")) == {"two": 1}
+    lab.ends["raw"] = {0: 12}
     assert lab.apply(ONE) == {"one": 2}
-    assert lab.begins("one") == {}
+    assert lab.begins("one") == {"raw": {0: 12}}, "where the stream ended, not where it had been"
 
 
 def test_another_source_begins_anew(lab: Lab) -> None:

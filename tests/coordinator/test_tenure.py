@@ -56,6 +56,25 @@ def test_one_whose_process_is_gone_is_replaced_at_once() -> None:
     assert (first.generation, second.generation, time.now) == (1, 2, 0.0)
 
 
+def test_a_generation_is_raised_above_one_that_somebody_names() -> None:
+    store, time = MemoryStore(), Time()
+    take(store, holder(1), time.around(), above=6)
+    time.dead |= {1, 2}
+    found = [take(store, holder(2), time.around(), above=above).generation for above in (0, 3, 12)]
+    assert found == [8, 9, 13]
+    told = [entry.detail for entry in store.entries(0, 10)]
+    assert told == [{"generation": 7, "above": 6}, {"generation": 13, "above": 12}]
+
+
+def test_above_lets_nobody_take_what_another_has() -> None:
+    store, time = MemoryStore(), Time()
+    first = take(store, holder(1), time.around())
+    time.each = first.beat
+    with pytest.raises(OperationFailed, match="already"):
+        take(store, holder(2), time.around(), above=9)
+    first.beat()
+
+
 @pytest.mark.parametrize("host", ["here", "elsewhere"])
 def test_one_that_sleeps_is_replaced_and_can_do_nothing_when_it_wakes(host: str) -> None:
     """Its process is there, or can't be looked at, and its beat stands still."""

@@ -19,6 +19,7 @@ from millrace.plan.fuse import as_queries
 from millrace.ports import Entry, JobState, Progress
 from millrace.ports.link import JobReport, PipelineGoal, PipelineReport, Thing
 from millrace.testing.memory_store import MemoryStore
+from tests.coordinator.witness import FakeLog, Witness
 
 PATIENCE = 200.0
 
@@ -41,7 +42,10 @@ class FakeSite:
     failed: dict[str, int] = field(default_factory=dict)
     highest: dict[str, int] = field(default_factory=dict)
     serving: bool = False
-    logs: set[Key] = field(default_factory=set)
+    logs: dict[Key, FakeLog] = field(default_factory=dict)
+    witness: Witness = field(default_factory=Witness)
+    #: Where streams ended when that was asked, with the number of the file.
+    ends: dict[tuple[int | None, Thing], dict[int, int]] = field(default_factory=dict)
     starts: int = 0
     actions: int = 0
     away: int = 0
@@ -49,6 +53,7 @@ class FakeSite:
 
     def tell(self, goal: PipelineGoal) -> None:
         self.goal = goal
+        self.ends = {key: at for key, at in self.ends.items() if key[0] == goal.joined}
         for number, file in goal.revisions.items():
             if number not in self.known:
                 self.known = self.known.with_file(number, file)
@@ -61,6 +66,11 @@ class FakeSite:
             ("ensure", thing) for thing in self.goal.streams if self.key(thing) not in self.logs
         ]
         todo += [("drop", thing) for thing in self.goal.dropped if self.key(thing) in self.logs]
+        todo += [
+            ("measure", thing)
+            for thing in self.goal.measured
+            if self.key(thing) in self.logs and (self.goal.joined, thing) not in self.ends
+        ]
         todo += [("job", name) for name in {*self.goal.jobs, *self.running} if self.wrong(name)]
         if todo:
             self.actions += 1
@@ -83,14 +93,17 @@ class FakeSite:
 
     def _ensure(self, thing: Thing) -> None:
         assert self.serving, f"{thing} at {self.name}, whose broker is not there"
-        self.logs.add(self.key(thing))
+        self.logs.setdefault(self.key(thing), FakeLog())
+
+    def _measure(self, thing: Thing) -> None:
+        self.ends[self.goal.joined, thing] = self.logs[self.key(thing)].ends
 
     def _drop(self, thing: Thing) -> None:
         key = self.key(thing)
         for site in self.all_sites.values():
             for name in site.running:
                 assert key not in site.used[name], f"{thing} is removed while {name} uses it"
-        self.logs.discard(key)
+        self.logs.pop(key, None)
 
     def _job(self, name: str) -> None:
         if name in self.running:
@@ -101,10 +114,11 @@ class FakeSite:
         if (self.name, name, goal.revision) in self.broken:
             self.failed[name] = goal.generation
             return
-        there = {key for site in self.all_sites.values() for key in site.logs}
+        there = {key: log for site in self.all_sites.values() for key, log in site.logs.items()}
         job = self.known.queries(goal.revision).jobs[name]
         used = {self.key((stream, goal.revision)) for stream in (*job.reads, *job.writes)}
-        assert used <= there, f"{name} starts without {used - there}"
+        assert used <= there.keys(), f"{name} starts without {used - there.keys()}"
+        self.witness.check(self.known[goal.revision], job, goal, there)
         others = [site.name for site in self.all_sites.values() if name in site.running]
         assert not others, f"{name} runs at {others} and starts at {self.name}"
         self.running[name] = goal.generation
@@ -120,6 +134,8 @@ class FakeSite:
             {name: self._reported(name) for name in self.goal.jobs},
             {},
             *self._examined(),
+            joined=self.goal.joined,
+            ends={thing: at for (_, thing), at in self.ends.items() if thing in self.goal.measured},
         )
 
     def _examined(self) -> tuple[int | None, dict[str, JobFacts], dict[str, str]]:
@@ -166,13 +182,19 @@ class Play:
     now: float = 0.0
     crashes: int = 0
     heard: dict[str, PipelineReport] = field(default_factory=dict)
+    witness: Witness = field(default_factory=Witness)
 
     def __post_init__(self) -> None:
         for name in self.sites:
-            self.world[name] = FakeSite(name, self.world, self.broken, self.wrong_code)
+            self.world[name] = FakeSite(
+                name, self.world, self.broken, self.wrong_code, witness=self.witness
+            )
         self.store.commit(kept(self.board, None))
 
     def submit(self, wanted: Pipeline) -> None:
+        if not self.board.busy:
+            logs = {key: log for site in self.world.values() for key, log in site.logs.items()}
+            self.witness.note(self.board, logs)
         self._commit(*self.board.submitted(Submission(wanted, state_loss=True)))
 
     def _commit(self, board: Board, entries: tuple[Entry, ...]) -> None:
@@ -193,6 +215,8 @@ class Play:
         reports: dict[str, PipelineReport] = {}
         goals: Mapping[str, PipelineGoal] = self.board.goals(self.heard)
         for site in self.world.values():
+            for log in site.logs.values():
+                log.records += 1
             if self.faults and self.chance.random() < 0.02:
                 site.away = self.chance.randrange(1, 30)
             site.away = max(site.away - 1, 0)

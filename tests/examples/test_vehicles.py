@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -138,6 +138,9 @@ class Memory:
         raise NotImplementedError
 
     def since(self, stream: str, time: int) -> Mapping[int, int]:
+        raise NotImplementedError
+
+    def last(self, stream: str, time: int, most: int) -> Sequence[Record] | None:
         raise NotImplementedError
 
 

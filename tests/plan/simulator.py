@@ -2,7 +2,8 @@
 
 It imports nothing of Millrace: a plan comes as the documents that `millrace plan -o json` prints,
 worlds as plain data. A record is a position in a stream; a job that reads one writes one to each
-of its outputs. Whatever a job was to read and nobody can read any more is lost.
+of its outputs. Whatever a job was to read and nobody can read any more is lost, unless all that
+would have come of it is removed as well.
 """
 
 from __future__ import annotations
@@ -37,6 +38,21 @@ class Worlds:
     new_brokers: frozenset[str]
     #: Places whose brokers are there whatever a plan does.
     attached: frozenset[str] = frozenset()
+
+    def seen(self, name: str) -> bool:
+        """Whether somebody could see later what a job makes of a record."""
+        ways, been = [name], set()
+        while ways:
+            job = ways.pop()
+            if job in been:
+                continue
+            been.add(job)
+            spec = self.old_jobs[job]
+            out = {*spec.writes, *spec.rejects}
+            if job in self.new_jobs or not spec.writes or out & self.new_streams:
+                return True
+            ways += [one for one, other in self.old_jobs.items() if out & set(other.reads)]
+        return False
 
 
 class Lost(AssertionError):
@@ -170,7 +186,8 @@ class Simulator:
     def _read_out(self, sid: Sid, what: str) -> None:
         self._unused(sid)
         for name, spec in self.worlds.old_jobs.items():
-            if sid in spec.reads and self.finals.get((name, sid), -1) < self.logs[sid]:
+            late = sid in spec.reads and self.finals.get((name, sid), -1) < self.logs[sid]
+            if late and self.worlds.seen(name):
                 raise Lost(f"{sid} is {what}, but {name} had not read it to its end")
 
     def _job(self, step: dict[str, Any], name: str) -> None:
@@ -227,7 +244,9 @@ class Simulator:
         left = [
             name
             for name, spec in old.items()
-            if sid in spec.reads and (name not in new or sid not in new[name].reads)
+            if sid in spec.reads
+            and (name not in new or sid not in new[name].reads)
+            and self.worlds.seen(name)
         ]
         writers = [
             name

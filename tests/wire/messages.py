@@ -80,6 +80,8 @@ def site_goals(files: st.SearchStrategy[Pipeline]) -> st.SearchStrategy[SiteGoal
         watched=flags,
         examined=st.none() | whole,
         queries=st.frozensets(texts, max_size=3),
+        joined=st.none() | whole,
+        measured=some_things,
     )
     return made(
         SiteGoal,
@@ -145,6 +147,8 @@ pipeline_reports = made(
     facts=by(texts, facts),
     refused=by(texts, texts),
     offered=by(things, texts),
+    joined=st.none() | whole,
+    ends=by(things, by(whole, whole)),
 )
 site_reports = made(
     SiteReport,

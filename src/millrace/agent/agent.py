@@ -61,7 +61,10 @@ class Agent:
                     self._keepers[pipeline, site] = self._keeper(pipeline, site)
         nothing = PipelineGoal()
         for (pipeline, site), keeper in self._keepers.items():
-            told = goals[site].pipelines.get(pipeline, nothing) if site in goals else nothing
+            told = nothing
+            if site in goals:
+                told = goals[site].pipelines.get(pipeline, nothing)
+                keeper.queries.generations.under = goals[site].generation
             keeper.tell(told)
             try:
                 keeper.tick()

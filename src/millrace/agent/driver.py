@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from millrace.brokers.kafka import KafkaTransactions
+from millrace.brokers.kafka import KafkaLog, KafkaTransactions
 from millrace.engines.spark.host import serve
 
 if __name__ == "__main__":
-    serve(KafkaTransactions)
+    serve(KafkaTransactions, KafkaLog)

@@ -16,10 +16,13 @@ from millrace.machine.failpoint import reach
 class Generations:
     """The highest generation of each query that was started, and the last that was read to its end.
 
-    Kept in a file, so that an agent that begins anew refuses what its predecessor would have.
+    Kept in a file, so that an agent that begins anew refuses what its predecessor would have. A
+    coordinator of a higher generation counts anew: its state may be from an older copy.
     """
 
     file: Path
+    #: The generation of the coordinator whose orders these are.
+    under: int = 0
     _known: dict[str, dict[str, int]] | None = None
     _lock: Lock = field(default_factory=Lock)
 
@@ -27,16 +30,20 @@ class Generations:
         """Take note that a query is started; raises for a generation that is over."""
         with self._lock:
             known = self._read()
-            if generation < known["started"].get(query, 0):
+            last, by = known["started"].get(query), known["by"].get(query, 0)
+            if last is not None and generation < last and self.under <= by:
                 raise OperationFailed(
                     "superseded",
-                    f"{query} was started by a later order than this one ({generation} is over)",
-                    "nothing is to be done: the order was late",
+                    f"{query} was started by a later order than this one ({generation} is over), "
+                    f"of a coordinator of generation {by}",
+                    f"nothing is to be done if this order was late; {way_above(by)}",
                 )
-            if generation != known["started"].get(query) or query in known["drained"]:
+            by = max(by, self.under)
+            if (generation, by) != (last, known["by"].get(query, 0)) or query in known["drained"]:
                 drained = {name: at for name, at in known["drained"].items() if name != query}
                 started = {**known["started"], query: generation}
-                self._write({**known, "started": started, "drained": drained})
+                owners = {**known["by"], query: by}
+                self._write({"started": started, "drained": drained, "by": owners})
 
     def note_drained(self, query: str, generation: int) -> None:
         """Take note that a query has read all that it was to read before it stopped."""
@@ -54,7 +61,7 @@ class Generations:
             found: dict[str, Any] = {}
             if self.file.exists():
                 found = json.loads(self.file.read_text("utf-8"))
-            self._known = {kind: found.get(kind, {}) for kind in ("started", "drained")}
+            self._known = {kind: found.get(kind, {}) for kind in ("started", "drained", "by")}
         return self._known
 
     def _write(self, known: dict[str, dict[str, int]]) -> None:
@@ -65,3 +72,11 @@ class Generations:
         fresh.replace(self.file)
         reach("generations.write.after")
         self._known = known
+
+
+def way_above(generation: int) -> str:
+    """Return what to do where a coordinator is not obeyed because of one of a generation."""
+    return (
+        "if that coordinator is gone for good, and the state of this one is an older copy: "
+        f"millrace up --generation-above {generation}"
+    )

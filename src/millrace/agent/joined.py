@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from millrace.agent.agent import Agent
+from millrace.agent.generations import way_above
 from millrace.agent.http_link import read_goal
 from millrace.errors import OperationFailed
 from millrace.ports.link import Link, SiteGoal, SiteReport
@@ -41,6 +42,8 @@ class JoinedAgent:
     #: Whether the coordinator answered last time.
     _reached: bool | None = None
     _said: str = ""
+    #: The generation of the coordinator that was not obeyed last, if that was said.
+    _refused: int | None = None
     _renewed: float = float("-inf")
     _report: SiteReport | None = None
     _talking: threading.Lock = field(default_factory=threading.Lock)
@@ -110,13 +113,17 @@ class JoinedAgent:
 
     def _take(self, goal: SiteGoal) -> bool:
         """Obey, unless the word is that of a coordinator whose time is over."""
-        if goal.generation < self._goal.generation:
-            self.say(
-                f"a coordinator of generation {goal.generation} was not obeyed: "
-                f"one of generation {self._goal.generation} came after it"
-            )
+        heard = self._goal.generation
+        if goal.generation < heard:
+            if self._refused != goal.generation:
+                self._refused = goal.generation
+                self.say(
+                    f"a coordinator of generation {goal.generation} was not obeyed: "
+                    f"one of generation {heard} came after it; {way_above(heard)}"
+                )
             self._stop.wait(_AGAIN_SECONDS)
             return False
+        self._refused = None
         if replace(goal, questions={}) != replace(self._goal, questions={}):
             fresh = self.file.with_name(f"{self.file.name}.new")
             fresh.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -9,12 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from millrace.agent.backoff import Backoff
 from millrace.agent.making import Workshop
 from millrace.agent.queries import Queries, Work
 from millrace.errors import OperationFailed
+from millrace.model.pipeline import Pipeline
 from millrace.model.status import JobFacts
 from millrace.ports import Broker
 from millrace.ports.link import JobGoal, PipelineGoal, PipelineReport, Thing
@@ -57,6 +59,8 @@ class Keeper:
     _ensured: set[Thing] = field(default_factory=set)
     _gone: set[Thing] = field(default_factory=set)
     _examined: _Examined = field(default_factory=_Examined)
+    #: Where streams ended, by the number of the file for which that was asked.
+    _ends: dict[tuple[int, Thing], Mapping[int, int]] = field(default_factory=dict)
     _busy: dict[Key, Future[None]] = field(default_factory=dict)
     _backoff: dict[Key, Backoff] = field(default_factory=dict)
     _failures: dict[Key, OperationFailed] = field(default_factory=dict)
@@ -98,6 +102,9 @@ class Keeper:
             for key in [key for key in self._failures if key[0] != "job"]:
                 self._failures.pop(key, None)
                 self._backoff.pop(key, None)
+        # What was asked for an earlier file says nothing of how long a stream is now.
+        known = dict(self._ends)  # what is on its way may add to it
+        self._ends = {key: ends for key, ends in known.items() if key[0] == goal.joined}
         self.queries.goal = goal
 
     def tick(self) -> None:
@@ -180,8 +187,24 @@ class Keeper:
             yield ("stream", thing[0]), lambda thing=thing: self._ensure(thing)  # type: ignore[misc]
         for thing in sorted(goal.dropped - self._gone):
             yield ("stream", thing[0]), lambda thing=thing: self._drop(thing)  # type: ignore[misc]
+        yield from self._unmeasured(goal)
         if goal.watched and now - self._lagged > LOOK_SECONDS:
             yield ("lag", ""), self._look_at_lag
+
+    def _unmeasured(self, goal: PipelineGoal) -> Iterator[tuple[Key, Work]]:
+        """The streams of which it is asked where they end, and not known yet."""
+        if (number := goal.joined) is None:
+            return
+        there = goal.measured - (goal.streams - self._ensured)  # what is made first has no end yet
+        for thing in sorted(there):
+            if (number, thing) not in self._ends:
+                yield ("ends", thing[0]), lambda thing=thing: self._measure(number, thing)  # type: ignore[misc]
+
+    def _measure(self, number: int, thing: Thing) -> None:
+        """Find where a stream ends, once for each file that asks."""
+        name, revision = thing
+        file, around = self.goal.revisions[revision], self.queries.around(revision, "")
+        self._ends[number, thing] = self.workshop.ends(file, name, around)
 
     def _examine(self, number: int, queries: frozenset[str]) -> None:
         """Ask engines about queries; raises where that may work later."""
@@ -190,14 +213,24 @@ class Keeper:
         refused: dict[str, str] = {}
         for name in sorted(queries):
             try:
-                engine = self.workshop.engine(file, name)
-                around = self.queries.around(number, name)
-                facts |= engine.examine([self.workshop.order(file, name, None, around)])
+                facts |= self._look_at(file, number, name)
             except OperationFailed as failure:
                 if failure.transient:
                     raise
                 refused[name] = str(failure)
         self._examined = _Examined(number, queries, facts, refused)
+
+    def _look_at(self, file: Pipeline, number: int, name: str) -> Mapping[str, JobFacts]:
+        """Ask the engine about a query; one that runs here is looked at where it is.
+
+        It may start there then with what was made of it. Where it can't go on as it is, or what it
+        needs is away, it is looked at by itself.
+        """
+        engine, around = self.workshop.engine(file, name), self.queries.around(number, name)
+        if (goal := self.goal.jobs.get(name)) is not None and name in self.queries.runs:
+            with suppress(OperationFailed):
+                return engine.examine([self.workshop.order(file, name, goal, around)])
+        return engine.examine([self.workshop.order(file, name, None, around)])
 
     def _serve(self, number: int) -> None:
         broker = self.workshop.broker(self.goal.revisions[number])
@@ -273,9 +306,18 @@ class Keeper:
             told.facts,
             told.refused,
             {f: self.queries.offered[f] for f in goal.offers & self.queries.offered.keys()},
+            goal.joined,
+            self._measured(goal),
         )
+
+    def _measured(self, goal: PipelineGoal) -> dict[Thing, Mapping[int, int]]:
+        """Where the streams end of which that is asked, as far as it is known."""
+        known = dict(self._ends)
+        return {thing: ends for (number, thing), ends in known.items()
+                if number == goal.joined and thing in goal.measured}  # fmt: skip
 
 
 def _things(goal: PipelineGoal) -> tuple[object, ...]:
     """What a goal says of all but queries."""
-    return goal.serving, goal.streams, goal.dropped, goal.offers, goal.examined, goal.queries
+    streams = (goal.serving, goal.streams, goal.dropped, goal.measured, goal.joined)
+    return (*streams, goal.offers, goal.examined, goal.queries)

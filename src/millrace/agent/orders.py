@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from millrace.model.pipeline import Pipeline
 from millrace.model.status import JobFacts
-from millrace.ports import BrokerStatus
 
 
 def with_schemas(pipeline: Pipeline, facts: Mapping[str, JobFacts]) -> Pipeline:
@@ -25,12 +24,11 @@ def with_schemas(pipeline: Pipeline, facts: Mapping[str, JobFacts]) -> Pipeline:
     return replace(pipeline, streams=streams)
 
 
-def with_partitions(pipeline: Pipeline, brokers: Mapping[str, BrokerStatus]) -> Pipeline:
-    """Return the pipeline with the partitions that its streams really have."""
+def with_partitions(pipeline: Pipeline, brokers: Mapping[str, Mapping[str, int]]) -> Pipeline:
+    """Return the pipeline with the partitions that its streams really have, by site and topic."""
     streams = dict(pipeline.streams)
     for name, stream in pipeline.streams.items():
-        broker = brokers.get(stream.site or "")
-        there = broker.streams.get(stream.address) if broker is not None else None
+        there = brokers.get(stream.site or "", {}).get(stream.address)
         if there is not None:
-            streams[name] = replace(stream, partitions=there.partitions)
+            streams[name] = replace(stream, partitions=there)
     return replace(pipeline, streams=streams)

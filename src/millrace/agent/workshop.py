@@ -25,6 +25,7 @@ from millrace.machine import Folders
 from millrace.model.job import Job
 from millrace.model.pipeline import Pipeline
 from millrace.model.policy import CheckpointAt
+from millrace.model.site import Site
 from millrace.plan.fuse import as_queries
 from millrace.ports import JobOrder, Progress
 from millrace.ports.link import Depot, JobGoal
@@ -52,6 +53,8 @@ class SiteWorkshop:
     shared: Path | None = None
     #: By address, None for the one that is started here: a file may name another one.
     _brokers: dict[str | None, AttachedKafka] = field(default_factory=dict)
+    #: Those of other sites, with where they were reached last.
+    _others: dict[str, tuple[Site, str, AttachedKafka]] = field(default_factory=dict)
     drivers: Drivers = field(init=False)
     _lock: Lock = field(default_factory=Lock)
 
@@ -101,10 +104,10 @@ class SiteWorkshop:
         used = sorted({file.streams[name].site or "" for name in names})
         brokers = {name: self._reached(name, file, around) for name in used}
         clients = {name: broker.clients() for name, broker in brokers.items()}
-        statuses = {name: broker.status() for name, broker in brokers.items()}
+        there = {name: broker.partitions() for name, broker in brokers.items()}
         return replace(
             order,
-            pipeline=with_partitions(file, statuses),
+            pipeline=with_partitions(file, there),
             brokers={name: dialects["java"] for name, dialects in clients.items()},
             writers={name: dialects["librdkafka"] for name, dialects in clients.items()},
         )
@@ -114,16 +117,20 @@ class SiteWorkshop:
         if site == self.site:
             return self.broker(file)
         found = file.sites[site]
-        if found.broker is not None and found.broker.address is not None:
-            return attached(found, found.broker.address)
-        if site not in around.brokers:
+        own = found.broker.address if found.broker is not None else None
+        address = own or around.brokers.get(site)
+        if address is None:
             raise OperationFailed(
                 "no-site",
                 f"where the broker of site {site} is reached is not known yet",
                 "is its agent up?",
                 transient=True,
             )
-        return attached(found, around.brokers[site])
+        with self._lock:
+            known = self._others.get(site)
+            if known is None or known[:2] != (found, address):
+                known = self._others[site] = (found, address, attached(found, address))
+            return known[2]
 
     def _code(self, digest: str | None) -> Path:
         """The folder of an artifact with code, unpacked once."""

@@ -43,7 +43,7 @@ class About(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Asks:
-    """What a route asks of a token, and whether the journal tells of what it did."""
+    """What a route asks of a token, and whether the journal tells of what it did or refused."""
 
     role: Role
     about: About
@@ -94,11 +94,11 @@ async def guarded(
             headers={"WWW-Authenticate": "Bearer"},
         )
     wanted = asked(getattr(request.scope.get("route"), "endpoint", None))
+    request.state.who, request.state.asks = who, wanted  # also for who is refused: see `audit`
     if wanted is None or not _may(wanted, who, request):
         raise refused(wanted)
     if station.superseded:
         raise Superseded
-    request.state.who, request.state.asks = who, wanted
 
 
 def refused(wanted: Asks | None) -> Problem:

@@ -9,7 +9,7 @@ from fastapi import Depends, Request
 
 from millrace.api.goals import Goals
 from millrace.api.lanes import Lanes
-from millrace.api.limits import Limits, Waits
+from millrace.api.limits import Limits, Refusals, Waits
 from millrace.api.metrics import Metrics
 from millrace.api.news import News
 from millrace.coordinator.station import Station
@@ -24,6 +24,7 @@ class Desk:
     lanes: Lanes
     news: News
     waits: Waits
+    refusals: Refusals
     goals: Goals
     metrics: Metrics
 
@@ -32,7 +33,8 @@ class Desk:
         """Return the desk of a station."""
         lanes, news = Lanes.of(limits), News(station.bell)
         goals, metrics = Goals(station, news, lanes), Metrics(station, lanes)
-        return cls(station, limits, lanes, news, Waits(limits.waits), goals, metrics)
+        waits, refusals = Waits(limits.waits), Refusals(limits.refusals)
+        return cls(station, limits, lanes, news, waits, refusals, goals, metrics)
 
 
 async def _desk(request: Request) -> Desk:

@@ -19,6 +19,8 @@ from millrace.api.problems import Problem
 #: Half of a character outside the first 65,536, as JSON may write it down.
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 
+_HOUR_SECONDS = 3600.0
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -39,6 +41,40 @@ class Limits:
     questions: int = 16
     uploads: int = 8
     looks: int = 8
+    #: Lines of an hour's journal for what was refused to one token.
+    refusals: int = 60
+
+
+@dataclass(slots=True)
+class _Hour:
+    """The refusals of a token since some moment: those that were told, and those that were not."""
+
+    begun: float
+    told: int = 0
+    left_out: int = 0
+
+
+@dataclass(slots=True)
+class Refusals:
+    """How many refusals of each token the journal is told of; called in the event loop only.
+
+    Who may do nothing could else fill the coordinator's disk with what was refused.
+    """
+
+    most: int
+    _hours: dict[str, _Hour] = field(default_factory=dict)
+
+    def left_out(self, token: str, now: float) -> int | None:
+        """Return how many were left out before this one; None where this one is to be, too."""
+        hour = self._hours.setdefault(token, _Hour(now))
+        if now - hour.begun >= _HOUR_SECONDS:
+            hour.begun, hour.told = now, 0
+        if hour.told >= self.most:
+            hour.left_out += 1
+            return None
+        hour.told += 1
+        before, hour.left_out = hour.left_out, 0
+        return before
 
 
 @dataclass(slots=True)

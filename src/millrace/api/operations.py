@@ -42,8 +42,8 @@ async def get_operation(
     with desk.waits.held(who.id):
         while True:
             heard = desk.news.rings
-            view = await desk.lanes.look(desk.station.operation, operation)
+            over = await desk.lanes.look(desk.station.is_over, operation)
             left = until - time.monotonic()
-            if view.over or left <= 0 or desk.news.closed:
-                return view
+            if over or left <= 0 or desk.news.closed:
+                return await desk.lanes.look(desk.station.operation, operation)
             await desk.news.wait(heard, left)

@@ -173,7 +173,9 @@ def response_of(problem: Problem, path: str) -> Response:
 
 
 async def _told(request: Request, error: Exception) -> Response:
-    return response_of(problem_of(error), request.url.path)
+    problem = problem_of(error)
+    request.state.refused = problem.code  # for `audit`
+    return response_of(problem, request.url.path)
 
 
 def tell_problems(app: FastAPI) -> None:

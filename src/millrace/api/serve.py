@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ipaddress
 import socket
 import ssl
@@ -28,6 +29,9 @@ Ready = Callable[[str], None]
 GRACE_SECONDS = 4
 #: How long a thread that computes may keep others from running: answers wait for several turns.
 SWITCH_SECONDS = 0.0005
+#: When garbage is looked for. Nothing runs while all of it is, which takes a tenth of a second with
+#: many jobs: by default several times a minute, like this each few minutes.
+COLLECTED = (10_000, 20, 20)
 _WILD = ("0.0.0.0", "::")  # noqa: S104 - only compared
 
 
@@ -185,6 +189,7 @@ class Server:
     def run(self, ready: Ready) -> None:
         """Serve until asked to stop; `ready` is told the URL when requests are taken."""
         sys.setswitchinterval(SWITCH_SECONDS)
+        gc.set_threshold(*COLLECTED)
         app = application(self.station, self.limits)
         context = self.address.context
         config = uvicorn.Config(

@@ -11,6 +11,7 @@ import typer
 from millrace.cli.lasting import asked_to_stop, fetching, logged
 from millrace.cli.options import HomeOption, SharedOption
 from millrace.cli.output import fail, say
+from millrace.client import Settings
 from millrace.errors import OperationFailed
 from millrace.machine import Folders
 
@@ -20,13 +21,20 @@ if TYPE_CHECKING:
 
 def agent(
     join: Annotated[str, typer.Option(metavar="URL", help="The coordinator's address.")],
-    token_file: Annotated[
-        Path, typer.Option(metavar="FILE", help="The token of this site's agent.")
-    ],
     site: Annotated[str, typer.Option(metavar="NAME", help="The site that this machine is.")],
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The file with the token of this site's agent; also by MILLRACE_TOKEN_FILE.",
+        ),
+    ] = None,
     certificate: Annotated[
         Path | None,
-        typer.Option(metavar="CA", help="The only certificate to trust, in PEM."),
+        typer.Option(
+            metavar="CA",
+            help="The only certificate to trust, in PEM; also by MILLRACE_CERTIFICATE.",
+        ),
     ] = None,
     shared: SharedOption = None,
     home: HomeOption = None,
@@ -44,28 +52,20 @@ def agent(
     north[/bold]
     """
     try:
-        _agent(Folders.of(home), join, token_file, site, certificate, shared)
+        _agent(Folders.of(home), Settings.of_site(join, token_file, certificate), site, shared)
     except OperationFailed as failure:
         fail(failure.message, failure.hint)
     except ModuleNotFoundError as missing:
         fail(f"{missing.name} is not installed", "pip install 'millrace[spark,kafka,measure]'")
 
 
-def _agent(
-    folders: Folders,
-    url: str,
-    token_file: Path,
-    site: str,
-    certificate: Path | None,
-    shared: Path | None,
-) -> None:
+def _agent(folders: Folders, where: Settings, site: str, shared: Path | None) -> None:
     from millrace.agent.agent import Agent  # noqa: PLC0415 - what it needs are extras
     from millrace.agent.answers import answered  # noqa: PLC0415
     from millrace.agent.http_link import HttpLink  # noqa: PLC0415
     from millrace.agent.joined import JoinedAgent  # noqa: PLC0415
     from millrace.agent.state import alone  # noqa: PLC0415
     from millrace.agent.workshops import Workshops  # noqa: PLC0415
-    from millrace.machine.address import read_token  # noqa: PLC0415
     from millrace.machine.web import Web  # noqa: PLC0415
     from millrace.stores.artifacts import Artifacts  # noqa: PLC0415
 
@@ -73,7 +73,7 @@ def _agent(
     own = Folders(place, folders.cache)
     with (
         alone(place),
-        Web(url, read_token(token_file), certificate) as web,
+        Web(where.url, where.token, where.certificate) as web,
         logged(place / "agent.log") as tell,
         fetching() as told,
     ):

@@ -36,6 +36,7 @@ from millrace.cli import (
 )
 from millrace.cli import run as run_module
 from millrace.cli import up as up_module
+from millrace.cli.interrupt import insisting
 
 app = typer.Typer(
     name="millrace",
@@ -110,11 +111,13 @@ def run() -> None:
         if isinstance(stream, io.TextIOWrapper):  # what a terminal can't show must not end us
             stream.reconfigure(errors="backslashreplace")
     try:
-        sys.exit(app(standalone_mode=False))
+        with insisting():
+            code = app(standalone_mode=False)
+        sys.exit(code)
     except _UsageError as error:
         error.show()
         sys.exit(USAGE if "--detailed-exitcode" in sys.argv else error.exit_code)
-    except typer.Abort:
+    except (typer.Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:  # `millrace graph ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

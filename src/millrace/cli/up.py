@@ -25,6 +25,16 @@ def up(
         Path | None, typer.Option(help="A certificate in PEM: serves HTTPS with it.")
     ] = None,
     key: Annotated[Path | None, typer.Option(help="The key of the certificate.")] = None,
+    generation_above: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=1 << 31,
+            help="The state is an older copy: be obeyed by sites that have heard of a coordinator "
+            "of generation N. You vouch that it is gone for good.",
+        ),
+    ] = 0,
     shared: SharedOption = None,
     home: HomeOption = None,
 ) -> None:
@@ -39,7 +49,7 @@ def up(
     """
     folders = Folders.of(home)
     try:
-        superseded = _up(folders, listen, (certificate, key), shared)
+        superseded = _up(folders, listen, (certificate, key), shared, generation_above)
     except OperationFailed as failure:
         fail(failure.message, failure.hint)
     except ModuleNotFoundError as missing:
@@ -55,6 +65,7 @@ def _up(
     listen: str,
     tls: tuple[Path | None, Path | None],
     shared: Path | None,
+    above: int,
 ) -> bool:
     """Serve until asked to stop; whether another coordinator took over."""
     from millrace.agent.workshops import Workshops  # noqa: PLC0415 - what it needs are extras
@@ -67,7 +78,7 @@ def _up(
     with closing(address), logged(home.place / "coordinator.log") as tell, fetching() as told:
         shops = Workshops(home.sites, LocalDepot(home.artifacts), told, tell, shared=shared)
         with asked_to_stop() as asked:
-            station = Station.open(home, shops.workshop, shops.place)
+            station = Station.open(home, shops.workshop, shops.place, above=above, warn=tell)
             station.when_superseded(asked.set)
             server = Server(station, address)
 

@@ -42,8 +42,8 @@ class Settings:
         MILLRACE_CERTIFICATE, else from the coordinator of the home. A home that is named comes
         before the environment. The token of a home is given to nobody but its coordinator.
         """  # noqa: D205 - one thought
-        around = os.environ if environment is None else environment
         if home is None:
+            around = _around(environment)
             server = server or around.get(SERVER) or None
             token = token or _path(around.get(TOKEN_FILE))
             certificate = certificate or _path(around.get(CERTIFICATE))
@@ -51,6 +51,27 @@ class Settings:
         address = read_address(folders) if server is None else _known(folders, server)
         token = token or _token_of(folders, address)
         return cls(address.url, read_token(token), certificate or address.certificate)
+
+    @classmethod
+    def of_site(
+        cls,
+        server: str,
+        token: Path | None = None,
+        certificate: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> Settings:
+        """Return those of the agent of a site as given, else by MILLRACE_TOKEN_FILE and
+        MILLRACE_CERTIFICATE. No home is looked at: the token of a home is not that of a site.
+        """  # noqa: D205 - one thought
+        around = _around(environment)
+        token = token or _path(around.get(TOKEN_FILE))
+        if token is None:
+            raise _no_token(server)
+        return cls(server, read_token(token), certificate or _path(around.get(CERTIFICATE)))
+
+
+def _around(environment: Mapping[str, str] | None) -> Mapping[str, str]:
+    return os.environ if environment is None else environment
 
 
 def _path(text: str | None) -> Path | None:
@@ -74,9 +95,13 @@ def _token_of(folders: Folders, address: Address) -> Path:
     except OperationFailed:
         here = None
     if here is None or here.url.rstrip("/") != address.url.rstrip("/"):
-        raise OperationFailed(
-            "no-token",
-            f"there is no token for {address.url.rpartition('@')[2]}",
-            f"name the file with your token: --token-file FILE, or {TOKEN_FILE}",
-        )
+        raise _no_token(address.url)
     return token_file(folders)
+
+
+def _no_token(url: str) -> OperationFailed:
+    return OperationFailed(
+        "no-token",
+        f"there is no token for {url.rpartition('@')[2]}",
+        f"name the file with your token: --token-file FILE, or {TOKEN_FILE}",
+    )

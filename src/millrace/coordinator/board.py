@@ -16,10 +16,11 @@ from millrace.coordinator.operation import (
     OperationState,
     Setting,
     advanced,
+    measured,
     taken_back,
     undoing,
 )
-from millrace.coordinator.phases import Phase, Reports, phases_of
+from millrace.coordinator.phases import Reports, made_anew
 from millrace.coordinator.revision import Revision, Submission, operation_id, superfluous
 from millrace.coordinator.starts import Change as Starting
 from millrace.coordinator.surroundings import with_surroundings
@@ -212,11 +213,10 @@ class Board:
     def _stepped(
         self, operation: Operation, reports: Reports, now: float, patience: float
     ) -> tuple[Board, tuple[Entry, ...]]:
-        undone = operation.state is OperationState.UNDOING
-        start = Starting(self.files, operation.target, self.former, undone, operation.lost).start
-        setting = Setting(self.files, start, reports, now, patience)
         before = Moment(operation, self.deployment)
-        after = advanced(before, setting)
+        begun = measured(before, self.files, reports, now, patience)
+        start = Starting.of(begun.operation, self.files, self.former, reports).start
+        after = advanced(begun, Setting(self.files, start, reports, now, patience))
         if after.operation.why:
             after = self._turned(after)
         if after is before:
@@ -247,7 +247,7 @@ class Board:
         late = now - since[_EXAMINED] > patience
         if not after.unknown:
             seen = observed(self.deployment, after.files, operation.wanted)
-            steps = plan(self.files[operation.wanted], seen, after.facts)
+            steps = plan(self.files[operation.wanted], seen, after.facts, keeps=operation.keeps)
             steps = _keeping(steps) if operation.keeps else steps
             queries = self.files.queries(operation.wanted).jobs
             steps = with_losses(
@@ -268,6 +268,8 @@ class Board:
         goals = self.deployment.goals(self.files)
         if self.operation is not None and self.examining:
             goals = Examination(self.files, self.operation.wanted).goals(goals)
+        if self.operation is not None and self.operation.measuring:
+            goals = self.operation.joining(self.files).goals(goals, self.deployment)
         return with_surroundings(goals, self.deployment, reports)
 
     def _turned(self, moment: Moment) -> Moment:
@@ -292,14 +294,9 @@ def _keeping(steps: Plan) -> Plan:
     gone = {s.id for s in steps.steps if s.action is Action.DELETE and s.kind is not Kind.JOB}
     left = _without(steps, gone)
     kept = tuple(
-        replace(step, impact=Impact.RESTART) if _made_anew(step) else step for step in left.steps
+        replace(step, impact=Impact.RESTART) if made_anew(step) else step for step in left.steps
     )
     return replace(left, steps=kept)
-
-
-def _made_anew(step: Step) -> bool:
-    """Whether a step takes the records of a stream away and makes its log again."""
-    return Phase.DROP in phases_of(step) and step.action is not Action.DELETE
 
 
 def _allowed(operation: Operation) -> Operation:
@@ -315,7 +312,7 @@ def _allowed(operation: Operation) -> Operation:
 
 def _without_replacing(steps: Plan) -> Plan:
     """Return a way back on which no stream is made anew: what it holds would be lost."""
-    return _without(steps, {step.id for step in steps.steps if _made_anew(step)})
+    return _without(steps, {step.id for step in steps.steps if made_anew(step)})
 
 
 def _without(steps: Plan, gone: set[str]) -> Plan:

@@ -39,7 +39,8 @@ class Deployment:
     generation: int = 0
     #: The number of the last folder of each query, also of those that are gone.
     folders: Mapping[str, int] = field(default_factory=dict)
-    #: Jobs that are inside a query now, as they were when they ran by themselves last.
+    #: Jobs that are inside a query now, as they were when they ran by themselves last; and queries
+    #: that are gone, of which jobs stay.
     inside: Mapping[str, Placed] = field(default_factory=dict)
 
     def with_job(self, name: str, placed: Placed) -> Deployment:

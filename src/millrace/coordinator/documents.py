@@ -33,6 +33,8 @@ def operation_document(operation: Operation) -> dict[str, Any]:
         "state_loss": operation.state_loss,
         "keeps": operation.keeps,
         "lost": sorted(operation.lost),
+        "ends": dict(operation.ends),
+        "remade": sorted(operation.remade),
     }
 
 
@@ -45,6 +47,8 @@ def operation_of(document: Mapping[str, Any], plan: Mapping[str, Any], now: floa
         "state": OperationState(known["state"]),
         "since": since,
         "lost": frozenset(known["lost"]),
+        "ends": _positions_of(known.get("ends", {})),
+        "remade": frozenset(known.get("remade", ())),
     }
     return Operation(**{**known, **parsed})
 

@@ -51,16 +51,16 @@ class Home:
         """Code and parcels."""
         return Artifacts(self.place / "artifacts")
 
-    def tenure(self) -> Tenure:
+    def tenure(self, above: int = 0) -> Tenure:
         """Open the state and take the right to change it; raises where another coordinator has it.
 
-        A predecessor whose process is gone is followed at once.
+        A predecessor whose process is gone is followed at once. For `above` see `take`.
         """
         self.place.mkdir(parents=True, exist_ok=True, mode=0o700)
         store = SqliteStore(self.place / "state.db")
         try:
             around = Around(_alive, time.monotonic, time.sleep)
-            return take(store, holder(), around)
+            return take(store, holder(), around, above)
         except BaseException:
             store.close()
             raise

@@ -8,11 +8,13 @@ from enum import StrEnum
 
 from millrace.coordinator.deployment import Deployment
 from millrace.coordinator.files import Files
+from millrace.coordinator.joining import Joining, not_told
 from millrace.coordinator.phases import (
     Phase,
     Reports,
     Start,
     finished,
+    made_anew,
     ordered,
     outcome,
     phases_of,
@@ -20,6 +22,10 @@ from millrace.coordinator.phases import (
 )
 from millrace.model.step import Action, Kind, Plan, Step
 from millrace.ports import Entry, EntryKind, JobState
+from millrace.ports.link import Positions
+
+#: Among the times of an operation: since when sites are asked where streams end.
+_ENDS = "ends"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +92,19 @@ class Operation:
     keeps: bool = False
     #: Sites that are known to be down: nothing is waited for that they would do.
     lost: frozenset[str] = frozenset()
+    #: By stream that queries newly read, as the wanted file names it: where it ended as this began.
+    ends: Positions = field(default_factory=dict)
+    #: The streams of the wanted file whose logs were made anew before this was undone.
+    remade: frozenset[str] = frozenset()
+
+    @property
+    def measuring(self) -> bool:
+        """Whether it waits for sites to say where streams end; nothing is ordered yet then."""
+        return self.state is OperationState.RUNNING and _ENDS in self.since
+
+    def joining(self, files: Files) -> Joining:
+        """Return what it must know of streams before anything is ordered."""
+        return Joining(files, self.before, self.wanted, self.plan, self.lost)
 
     @property
     def target(self) -> int:
@@ -133,9 +152,11 @@ def advanced(moment: Moment, setting: Setting) -> Moment:
     """Return the next moment: what is done is ticked off, and what may come now is ordered.
 
     The same moment comes back where there is nothing to do. A phase that failed for good, or did
-    not get done in time, is told by the operation's `why`; the caller undoes it then.
+    not get done in time, is told by the operation's `why`; the caller undoes it then. Nothing is
+    ordered before it is known where streams end that queries newly read.
     """
-    if moment.operation.state not in (OperationState.RUNNING, OperationState.UNDOING):
+    waits = moment.operation.measuring
+    if waits or moment.operation.state not in (OperationState.RUNNING, OperationState.UNDOING):
         return moment
     moved = True
     while moved and not moment.operation.why:
@@ -154,6 +175,29 @@ def advanced(moment: Moment, setting: Setting) -> Moment:
     return moment
 
 
+def measured(moment: Moment, files: Files, reports: Reports, now: float, patience: float) -> Moment:
+    """Return the moment with what is known of where streams end that queries newly read.
+
+    Until all is, it is waited for; what was said first stays. A change for which that is not said
+    in time is refused: nothing of it was done. The same moment comes back where there is nothing
+    new, or something was ordered.
+    """
+    operation = moment.operation
+    begun = bool(operation.done or operation.since) and not operation.measuring
+    if begun or operation.state is not OperationState.RUNNING:
+        return moment
+    joining = operation.joining(files)
+    asked = joining.asked(moment.deployment)
+    ends = {**joining.answered(asked, reports), **operation.ends}
+    left = [it for name, it in asked.items() if name not in ends]
+    since = {_ENDS: operation.since.get(_ENDS, now)} if left else {}
+    after = replace(operation, ends=ends, since=since)
+    if left and now - since[_ENDS] > patience:
+        why = not_told(left[0], reports)
+        after = replace(after, state=OperationState.REFUSED, reason=why, since={})
+    return moment if after == operation else replace(moment, operation=after)
+
+
 def _step(moment: Moment, step: Step, setting: Setting) -> Moment:
     operation, deployment = moment.operation, moment.deployment
     count = operation.done.get(step.id, 0)
@@ -164,7 +208,7 @@ def _step(moment: Moment, step: Step, setting: Setting) -> Moment:
     if found.done:
         since = {name: at for name, at in operation.since.items() if name != step.id}
         after = replace(operation, done={**operation.done, step.id: count + 1}, since=since)
-        after = _measured(after, step, phase, setting.now)
+        after = _timed(after, step, phase, setting.now)
         left = finished(deployment, step, phase, setting.reports)
         return replace(moment, operation=after, deployment=left).told(EntryKind.EFFECT, step, phase)
     waited = setting.now - operation.since[step.id]
@@ -194,7 +238,7 @@ def _silent(site: str) -> str:
     )
 
 
-def _measured(operation: Operation, step: Step, phase: Phase, now: float) -> Operation:
+def _timed(operation: Operation, step: Step, phase: Phase, now: float) -> Operation:
     """Take note how long a query stood still, when it runs again."""
     if phase is not Phase.START or step.id not in operation.halted:
         return operation
@@ -217,8 +261,11 @@ def _ordered(moment: Moment, step: Step, phase: Phase, setting: Setting) -> Mome
 
 def undoing(moment: Moment, plan: Plan) -> Moment:
     """Return the moment in which an operation that failed begins to go back."""
+    given_up = moment.operation
+    begun = {*given_up.since, *given_up.done}
+    remade = (step.name for step in given_up.plan.steps if made_anew(step) and step.id in begun)
     operation = replace(
-        moment.operation,
+        given_up,
         state=OperationState.UNDOING,
         plan=plan,
         done={},
@@ -226,6 +273,8 @@ def undoing(moment: Moment, plan: Plan) -> Moment:
         halted={},
         downtime={},
         why="",
+        ends={},
+        remade=frozenset(remade),
     )
     return replace(moment, operation=operation)
 

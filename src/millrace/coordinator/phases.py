@@ -58,6 +58,16 @@ def phases_of(step: Step) -> tuple[Phase, ...]:
     return _OTHERS[step.kind][step.action is Action.DELETE]
 
 
+def made_anew(step: Step) -> bool:
+    """Whether a step takes the records of a stream away and makes its log again."""
+    return step.action is not Action.DELETE and Phase.DROP in phases_of(step)
+
+
+def makes_log(step: Step) -> bool:
+    """Whether a step makes a log, the first of its stream or another one."""
+    return made_anew(step) or (step.kind is Kind.STREAM and step.action is Action.CREATE)
+
+
 @dataclass(frozen=True, slots=True)
 class Start:
     """Where and how a query starts: what the change of its pipeline decided."""
@@ -107,10 +117,10 @@ def ordered(
             )
             return now.with_job(name, Placed(start.site, goal))
         case _:
-            queries = files.queries(wanted).jobs.values()
-            return now.without_job(
-                name, inside=any(name == one.name for job in queries for one in job.members)
-            )
+            gone = files.queries(now.jobs[name].goal.revision).jobs[name]
+            # Its jobs may go on inside another query, or outside of this one.
+            stays = any(one.name in files[wanted].jobs for one in gone.members or (gone,))
+            return now.without_job(name, inside=stays)
 
 
 def _committed_first(placed: Placed, query: str, files: Files, wanted: int) -> tuple[str, ...]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from threading import RLock
 
+from millrace.agent.generations import way_above
 from millrace.coordinator.board import Board
 from millrace.coordinator.ends import state_of, with_ends
 from millrace.coordinator.failover import FAILOVER, expired, failed_over, gone_back
@@ -22,9 +24,10 @@ from millrace.model.job import Job
 from millrace.model.pipeline import Pipeline
 from millrace.model.step import Plan
 from millrace.plan.downtime import Estimates
-from millrace.ports import Change, Conflict, Entry, JobState
+from millrace.ports import Change, Conflict, Entry, EntryKind, JobState
 from millrace.ports.link import PipelineGoal, PipelineReport, SiteGoal, SiteReport
 
+_LOG = logging.getLogger(__name__)
 #: How long a phase of a change may take that is not known to have failed.
 PATIENCE_SECONDS = 300.0
 #: How often it is kept how far the queries of other machines are.
@@ -62,6 +65,8 @@ class Coordinator:
     patience: float = PATIENCE_SECONDS
     #: Told when there is something new for sites.
     wake: Callable[[], None] = lambda: None
+    #: Told what a person must know of.
+    warn: Callable[[str], None] = _LOG.warning
     roster: Roster = field(default_factory=Roster)
     #: Whether a query that failed for good counts as over, for who reads what it wrote.
     failures_end: bool = False
@@ -69,7 +74,7 @@ class Coordinator:
     joined: Callable[[str], bool] = lambda _: False
     #: For how long jobs stood still in changes so far.
     estimates: Estimates = field(default_factory=Estimates)
-    _boards: dict[str, Board] = field(default_factory=dict)
+    _boards: Mapping[str, Board] = field(default_factory=dict)
     _requests: Requests = field(default_factory=Requests)
     #: By pipeline: the board and reports by which goals were worked out last, and those.
     _worked_out: dict[str, tuple[Board, Reports, dict[str, PipelineGoal]]] = field(
@@ -80,6 +85,8 @@ class Coordinator:
     #: When it was kept last how far queries are.
     _noted: dict[str, float] = field(default_factory=dict)
     _begun: dict[tuple[str, str, int], float] = field(default_factory=dict)
+    #: By site: the generation of another coordinator that it obeys, as far as that was told.
+    _others: dict[str, int] = field(default_factory=dict)
     _lock: RLock = field(default_factory=RLock)
 
     def __post_init__(self) -> None:
@@ -91,9 +98,11 @@ class Coordinator:
 
     @property
     def boards(self) -> Mapping[str, Board]:
-        """All pipelines, by name: as they are now."""
-        with self._lock:
-            return dict(self._boards)
+        """All pipelines, by name: as they are now.
+
+        Nobody who only looks waits for who decides: what is there is replaced, never changed.
+        """
+        return self._boards
 
     def board(self, pipeline: str) -> Board:
         """Return a pipeline; raises where there is none of that name."""
@@ -132,7 +141,7 @@ class Coordinator:
                 if request is not None:
                     self._requests.forget(request)
                 raise
-            self._boards[name] = after
+            self._put(after)
         self.wake()
         return after.operation or self.operation(f"{name}.{after.newest}")
 
@@ -155,7 +164,10 @@ class Coordinator:
     def take(self, board: Board) -> None:
         """Go on with a pipeline as it is given."""
         with self._lock:
-            self._boards[board.name] = board
+            self._put(board)
+
+    def _put(self, board: Board) -> None:
+        self._boards = {**self._boards, board.name: board}
 
     def operation(self, identity: str) -> Operation:
         """Return an operation that is on its way, or the last one of its pipeline."""
@@ -170,9 +182,37 @@ class Coordinator:
         return board.operation
 
     def heard(self, report: SiteReport) -> None:
-        """Take what a site tells."""
+        """Take what a site tells; that it obeys another coordinator is told of."""
         if self.roster.hear(report, self.clocks.steady()):
             self.wake()
+        if report.generation > self.tenure.generation:
+            self._tell_other(report.site, report.generation)
+
+    def _tell_other(self, site: str, generation: int) -> None:
+        """Tell once that a site has heard of a coordinator of a higher generation than this one.
+
+        That this one holds its lease does not say that the other is gone: it may be up on a copy of
+        this state. So nothing is raised here; a person says which one is right (decision 21).
+        """
+        with self._lock:
+            if self._others.get(site, 0) >= generation:
+                return
+            own, hint = self.tenure.generation, way_above(generation)
+            detail = {"obeys": generation, "generation": own, "hint": hint}
+            entry = Entry(EntryKind.EVENT, f"site {site}", detail)
+            try:
+                self.tenure.commit(Change(entries=(entry,)))
+            except Superseded:
+                raise
+            except OperationFailed as failure:  # no room: told with the next report
+                _LOG.warning("%s", failure)
+                return
+            self._others[site] = generation
+        self.warn(
+            f"site {site} does not obey: it has heard of a coordinator of generation {generation}, "
+            f"and this one is of {own}; {hint}"
+        )
+        self.wake()
 
     def goals(self) -> dict[str, SiteGoal]:
         """Return what each site that has something to do shall be."""
@@ -281,7 +321,8 @@ class Coordinator:
         if learned != self.estimates:
             change += Change({("estimate", "steps"): asdict(learned)})
         self._commit(change)
-        self._boards[after.name], self.estimates = after, learned
+        self._put(after)
+        self.estimates = learned
         self.wake()
 
     def _learned(self, before: Board, after: Board) -> Estimates:

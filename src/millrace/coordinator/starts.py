@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from millrace.agent.continues import Continuing
 from millrace.coordinator.deployment import Deployment, Placed
 from millrace.coordinator.files import Files
 from millrace.coordinator.observe import observed
-from millrace.coordinator.phases import Start
+from millrace.coordinator.operation import Operation, OperationState
+from millrace.coordinator.phases import Reports, Start, makes_log
 from millrace.engines.spark.checkpoint import Committed
 from millrace.model.job import Job, Mode
-from millrace.model.places import World
+from millrace.model.job import Start as First
+from millrace.model.places import Key, World
 from millrace.model.policy import CheckpointAt
 from millrace.model.step import Step
+from millrace.ports.link import Positions
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +31,47 @@ class Change:
     undone: bool = False
     #: Sites of which nothing can be had any more.
     lost: frozenset[str] = frozenset()
+    #: By stream of the wanted file that was there before: where it ended as the change began.
+    ends: Positions = field(default_factory=dict)
+    #: Logs that are made in this change: no position from before means anything there.
+    anew: frozenset[Key] = frozenset()
+    reports: Reports = field(default_factory=dict)
     #: What was there and what is wanted: worked out once for all queries of the change.
     _worlds: list[World] = field(default_factory=list, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, operation: Operation, files: Files, former: Deployment, reports: Reports) -> Change:
+        """Return the change that an operation is, or the way back that it is on."""
+        undone = operation.state is OperationState.UNDOING
+        made = {
+            files.key((step.name, operation.target))
+            for step in operation.plan.steps
+            if makes_log(step)
+        }
+        made |= {files.key((name, operation.wanted)) for name in operation.remade}
+        return cls(
+            files,
+            operation.target,
+            former,
+            undone,
+            operation.lost,
+            operation.ends,
+            frozenset(made),
+            reports,
+        )
 
     def start(self, now: Deployment, step: Step) -> Start:
         """Return where a query starts as things are now."""
         name = step.name
         job = self.files.queries(self.wanted).jobs[name]
         site, placed = job.site or "", self._placed(now, name)
-        if (back := self._back(step, placed)) is not None:
+        anew = self._anew(job)
+        if not anew and (back := self._back(step, placed)) is not None:
             return back
         change = self._continuing(now)
         fresh = max(now.folders.get(name, 0), self.former.folders.get(name, 0)) + 1
-        if placed is not None and self._fits(name, placed) and change.keeps(job, step):
+        goes_on = not anew and placed is not None and self._fits(name, placed)
+        if placed is not None and goes_on and change.keeps(job, step):
             vouched = placed.site in self.lost
             if placed.site == site or self._shared(job, placed):
                 begun = placed.goal.begins
@@ -48,8 +80,34 @@ class Change:
                 )
             if step.stateful is not False and not vouched:
                 return Start(site, fresh, {}, None, (placed.site, placed.goal.folder))
-        begins = change.inherited(job)
-        return Start(site, fresh, begins.positions, begins.at)
+        known = change.inherited(job)
+        begins = {topic: at for topic, at in known.positions.items() if topic not in anew}
+        joined = self._joined(change, job, step)
+        return Start(site, fresh, {**begins, **joined}, known.at if begins else None)
+
+    def _anew(self, job: Job) -> set[str]:
+        """The addresses of the streams that a query reads in a log that is made in this change."""
+        key, streams = self.files.key, self.files[self.wanted].streams
+        made = (name for name in job.follows if key((name, self.wanted)) in self.anew)
+        return {streams[name].address for name in made}
+
+    def _joined(self, change: Continuing, job: Job, step: Step) -> dict[str, Mapping[int, int]]:
+        """Where a query begins in streams that were there, and that nobody of its jobs read.
+
+        A job that comes out of a query, or into one, is not new to what was read for it there.
+        Where nobody knows how far that was, it begins at the first record: nothing is left out.
+        """
+        streams, found = self.files[self.wanted].streams, {}
+        queries = [change.query_of(one.name) for one in job.members or (job,)]
+        before = [query.follows for query in queries if query is not None]
+        read = {change.before.stream_key(name) for names in before for name in names}
+        for port in job.inputs:
+            name = port.stream
+            if port.table or name not in step.joins or name not in self.ends:
+                continue
+            if port.begin is not First.EARLIEST and change.after.stream_key(name) not in read:
+                found[streams[name].address] = self.ends[name]
+        return found
 
     def _placed(self, now: Deployment, name: str) -> Placed | None:
         """A query as it is or was last, by itself."""
@@ -92,17 +150,26 @@ class Change:
             self._worlds.extend((World(before), World(self.files.queries(self.wanted))))
 
         def reached(job: str) -> Committed:
-            return self._committed(self._placed(now, job))
+            return self._committed(job, self._placed(now, job))
 
         return Continuing(self._worlds[0], self._worlds[1], reached)
 
-    def _committed(self, placed: Placed | None) -> Committed:
-        """How far a query was, by the addresses of its streams."""
+    def _committed(self, query: str, placed: Placed | None) -> Committed:
+        """How far a query was, by the addresses of its streams.
+
+        One that still runs is at least as far as its site told last.
+        """
         if placed is None:
             return Committed()
+        reached, at = placed.reached, placed.at
+        report = self.reports.get(placed.site)
+        told = report.jobs.get(query) if report is not None else None
+        current = told is not None and told.generation == placed.goal.generation
+        if placed.goal.running and told is not None and current and told.progress.positions:
+            reached, at = told.progress.positions, int(told.progress.at * 1000)
         streams = self.files[placed.goal.revision].streams
         found = {address: dict(parts) for address, parts in placed.goal.begins.items()}
-        for stream, parts in placed.reached.items():
+        for stream, parts in reached.items():
             if stream in streams:
                 found[streams[stream].address] = dict(parts)
-        return Committed(-1, placed.at or placed.goal.since, found, found)
+        return Committed(-1, at or placed.goal.since, found, found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,9 +13,10 @@ from millrace.agent.answers import answered
 from millrace.coordinator.board import Board
 from millrace.coordinator.home import FIRST_TOKEN, Home
 from millrace.coordinator.keyring import Keyring, Wanted
+from millrace.coordinator.operation import Operation
 from millrace.coordinator.questions import Questions
 from millrace.coordinator.requests import Request
-from millrace.coordinator.revision import Submission, operation_parts, versioned
+from millrace.coordinator.revision import Revision, Submission, operation_parts, versioned
 from millrace.coordinator.rounds import Bell, Rounds
 from millrace.coordinator.service import Clocks, Coordinator
 from millrace.coordinator.showing import (
@@ -41,6 +43,7 @@ from millrace.ports import Change, Entry, EntryKind
 from millrace.ports.link import Question, SiteGoal, SiteReport
 from millrace.stores.artifacts import Artifacts
 
+_LOG = logging.getLogger(__name__)
 #: For so long what costs traffic is worked out after somebody looked.
 LOOKED_SECONDS = 15.0
 #: Folders of a pipeline at a site on this machine.
@@ -64,11 +67,23 @@ class Station:
     _looked: dict[str, float] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, home: Home, workshops: WorkshopOf, place: PlaceOf) -> Station:
-        """Take over the state of a home and begin; raises where another coordinator has it."""
-        tenure = home.tenure()
+    def open(
+        cls,
+        home: Home,
+        workshops: WorkshopOf,
+        place: PlaceOf,
+        *,
+        above: int = 0,
+        warn: Callable[[str], None] = _LOG.warning,
+    ) -> Station:
+        """Take over the state of a home and begin; raises where another coordinator has it.
+
+        For `above` see `take`; `warn` is told what a person must know of.
+        """
+        tenure = home.tenure(above)
         bell = Bell()
-        coordinator = Coordinator(tenure, Clocks(time.time, time.monotonic), wake=bell.ring)
+        clocks = Clocks(time.time, time.monotonic)
+        coordinator = Coordinator(tenure, clocks, wake=bell.ring, warn=warn)
         keyring = Keyring(tenure, time.time)
         if not keyring.tokens:
             keyring.issue(Wanted(FIRST_TOKEN, Role.ADMIN), "millrace up", home.write_token)
@@ -145,9 +160,10 @@ class Station:
             )
         return board.files[number], board.files.code(number)
 
-    def audited(self, by: str, method: str, path: str, status: int) -> None:
+    def audited(self, by: str, request: str, status: int, **more: str | int) -> None:
         """Tell the journal who asked for a change, and how that was answered."""
-        told = Entry(EntryKind.EVENT, f"request {method} {path}", {"by": by, "status": status})
+        detail = {"by": by, "status": status, **more}
+        told = Entry(EntryKind.EVENT, f"request {request}", detail)
         self.coordinator.tenure.commit(Change(entries=(told,)))
         self.bell.ring()
 
@@ -184,16 +200,28 @@ class Station:
 
     def operation(self, identity: str) -> OperationView:
         """Return a change, on its way or over."""
+        board, found = self._operation(identity)
+        if isinstance(found, Revision):
+            return past_operation_view(board, found)
+        return operation_view(board, found, self.coordinator.estimates)
+
+    def is_over(self, identity: str) -> bool:
+        """Whether a change is over; costs next to nothing, for who asks again and again."""
+        _, found = self._operation(identity)
+        return isinstance(found, Revision) or found.state.over
+
+    def _operation(self, identity: str) -> tuple[Board, Operation | Revision]:
+        """A change that is on its way, or the last one; the revision of one before that."""
         parts = operation_parts(identity)
         boards = self.coordinator.boards
         if parts is None or parts[0] not in boards:
             raise _no_operation(identity)
         board, number = boards[parts[0]], parts[1]
         if board.operation is not None and board.operation.id == identity:
-            return operation_view(board, board.operation, self.coordinator.estimates)
+            return board, board.operation
         if number not in board.revisions:
             raise _no_operation(identity)
-        return past_operation_view(board, board.revisions[number])
+        return board, board.revisions[number]
 
     def operations(self) -> list[OperationView]:
         """Return all changes that are known, the newest first, without their steps."""

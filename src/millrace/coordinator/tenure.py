@@ -3,6 +3,9 @@
 A coordinator keeps a lease in the store and beats. Whoever finds the beat still for a while, by its
 own clock, or its process gone, takes over. All that a coordinator keeps is kept on the condition
 that the lease is still its own: one that slept meanwhile can do nothing when it wakes.
+
+A lease says who has a store; of copies of the store it knows nothing. So no coordinator raises its
+generation by itself: see decision 21.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 
 from millrace.errors import OperationFailed
 from millrace.machine.failpoint import reach
-from millrace.ports import Change, Conflict, Document, Store
+from millrace.ports import Change, Conflict, Document, Entry, EntryKind, Store
 
 _KIND = "coordinator"
 LEASE, BEAT = (_KIND, "lease"), (_KIND, "beat")
@@ -102,29 +105,35 @@ def _holder_of(lease: Document) -> Holder:
     return Holder(lease["host"], lease["pid"], lease["born"])
 
 
-def take(store: Store, holder: Holder, around: Around) -> Tenure:
+def take(store: Store, holder: Holder, around: Around, above: int = 0) -> Tenure:
     """Return the right to change a store; waits no longer than a beat may stand still.
 
-    Raises where another coordinator has it and beats.
+    Its generation is higher than the last one of the store, and than `above`, for which somebody
+    vouches: that no coordinator of a copy of this store is up. Raises where another coordinator has
+    the right and beats.
     """
     known = store.load(_KIND)
     found = known.get("lease")
+    last = 0
     if found is not None:
-        generation = int(found["generation"])
+        last = int(found["generation"])
         other = _holder_of(found)
 
         def gone() -> bool:  # of a process elsewhere nobody knows here
             return other.host == holder.host and not around.alive(other)
 
         _wait_still(store, known.get("beat"), other, around, gone)
-    else:
-        generation = 0
-    lease = _lease(generation + 1, holder)
+    generation = max(last, above) + 1
+    lease = _lease(generation, holder)
+    raised = Entry(EntryKind.EVENT, "coordinator", {"generation": generation, "above": above})
+    told = (raised,) if above > last else ()
     try:
-        store.commit(Change({LEASE: lease, BEAT: {"beats": 0}}, expects={LEASE: found}))
+        store.commit(
+            Change({LEASE: lease, BEAT: {"beats": 0}}, entries=told, expects={LEASE: found})
+        )
     except Conflict as conflict:
         raise _held(_holder_of(conflict.found or lease)) from None
-    return Tenure(store, generation + 1, holder)
+    return Tenure(store, generation, holder)
 
 
 def _wait_still(

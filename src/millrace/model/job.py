@@ -80,8 +80,12 @@ class Input:
     alias: str | None = setting(
         "its name in the job's code; by default the stream's", key="as", default=None
     )
-    start: Start = setting(
-        "where to begin without a position", change=Impact.IGNORE, default=Start.EARLIEST
+    begin: Start | None = setting(
+        "where to begin without a position; by default a stream that was there before a change is "
+        "read from where it ended when that began, and any other from its first record",
+        change=Impact.IGNORE,
+        key="start",
+        default=None,
     )
     by: str | None = setting(
         "the timestamp column that holds its records' time, for joins and `unique`", default=None
@@ -102,6 +106,11 @@ class Input:
     consumes: Count | None = setting(
         "records taken per firing, for the balance check", change=Impact.IGNORE, default=None
     )
+
+    @property
+    def start(self) -> Start:
+        """Where an engine begins that nobody gave a position."""
+        return self.begin or Start.EARLIEST
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from millrace.plan.reasons import (
     site_reasons,
     stream_moves,
 )
+from millrace.plan.unheard import unheard
 
 WRITTEN = "written from outside; stop the writers first, what comes later is not read"
 READ = "read from outside; read it to the end before you apply, the records go with the stream"
@@ -50,6 +51,8 @@ class Draft:
     new: World
     facts: Facts
     down: frozenset[str] = frozenset()
+    #: Whether streams stay that are no longer wanted.
+    keeps: bool = False
     steps: dict[str, Step] = field(default_factory=dict)
     first: dict[str, str] = field(default_factory=dict)
     last: dict[str, str] = field(default_factory=dict)
@@ -76,8 +79,18 @@ class Draft:
                 self.last[name] = self._add(self._job_gone(job))
                 if name in self.down and job.inputs:
                     self.notes.setdefault(UNREAD, []).append(name)
+        self._spare()
         for key in self.quiet:
             self._quieten(key)
+
+    def _spare(self) -> None:
+        """Let jobs stop at once that would only work for streams which go with them."""
+        gone = {key for action, key in self.streams if action is Action.DELETE}
+        if self.keeps or not gone:
+            return
+        for name in unheard(self.old, self.new.pipeline.jobs.keys(), gone):
+            step = self.last[name]
+            self.steps[step] = replace(self.steps[step], drains=())
 
     def _add(self, step: Step) -> str:
         if step.kind is Kind.JOB:

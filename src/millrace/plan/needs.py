@@ -5,8 +5,8 @@ Needed:
 - a stream is created, or changed while its jobs stand still, before the `first` of a job that
   uses it (or puts what is malformed there), and removed or changed after the `last` of one;
 - a writer lets go of a stream (`last`) before a reader that lets go of it too, so that the reader
-  can read it to its end; these edges follow the old graph, which has no circle but in the middle
-  of a change;
+  can read it to its end (one that goes at once does not); these edges follow the old graph, which
+  has no circle but in the middle of a change;
 - pilots before brokers before streams, and back again.
 
 Wished, and given up where it would make a circle: readers of a new stream start before a writer
@@ -67,9 +67,15 @@ def _drained(draft: Draft) -> Iterator[tuple[str, str]]:
         if not readers:
             continue
         writers = _leaving(draft, key, draft.old.writers.get(key, ()), draft.new.writers)
-        for reader in readers:
+        for reader in (name for name in readers if not _at_once(draft, name)):
             for writer in writers:
                 yield draft.last[writer], draft.last[reader]
+
+
+def _at_once(draft: Draft, job: str) -> bool:
+    """Whether a job goes without reading anything to its end."""
+    step = draft.steps[draft.last[job]]
+    return step.action is Action.DELETE and not step.drains
 
 
 def _leaving(

@@ -23,14 +23,15 @@ _SHOWN: Final = 5
 _STARTS: Final = (Action.CREATE, Action.CHANGE, Action.MOVE, Action.START)
 
 
-def plan(desired: Pipeline, observed: Observed, facts: Facts) -> Plan:
+def plan(desired: Pipeline, observed: Observed, facts: Facts, *, keeps: bool = False) -> Plan:
     """Return the steps from observed to desired; the same input always gives the same plan.
 
-    Jobs that are one query are one thing here, under the name of the first.
+    Jobs that are one query are one thing here, under the name of the first. With `keeps` streams
+    that are no longer wanted will stay: what is read from them is read to its end.
     """
     before = observed.pipeline if observed.queries else as_queries(observed.pipeline)
     wanted = as_queries(desired)
-    draft = Draft(World(before), World(wanted), facts, observed.down)
+    draft = Draft(World(before), World(wanted), facts, observed.down, keeps)
     draft.fill()
     needed = needs(draft)
     if circles := components(draft.steps, needed):

@@ -6,7 +6,7 @@ and what raising promises. Errors are `OperationFailed`, which says whether tryi
 
 from millrace.ports.broker import Broker, BrokerStatus, StreamStatus
 from millrace.ports.engine import Engine, Fates, JobOrder, JobState, JobStatus, Progress
-from millrace.ports.log import Log, Record, Span
+from millrace.ports.log import Log, LogOf, Record, Span
 from millrace.ports.origin import (
     BATCH_HEADER,
     CAUSE_HEADER,
@@ -36,6 +36,7 @@ __all__ = [
     "JobState",
     "JobStatus",
     "Log",
+    "LogOf",
     "Origin",
     "Progress",
     "Record",

@@ -81,6 +81,9 @@ class PipelineGoal:
     #: The number of a file whose queries, these, the site's engines shall look at.
     examined: int | None = None
     queries: frozenset[str] = frozenset()
+    #: The number of a file with new readers of streams, these, whose ends are asked for.
+    joined: int | None = None
+    measured: frozenset[Thing] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +152,10 @@ class PipelineReport:
     refused: Mapping[str, str] = field(default_factory=dict)
     #: The folders of which there are parcels, each with its artifact.
     offered: Mapping[Folder, str] = field(default_factory=dict)
+    #: The number of the file for which ends were asked, and where streams ended when they were
+    #: looked at for it, by partition; those that hold nothing are left out.
+    joined: int | None = None
+    ends: Mapping[Thing, Mapping[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -65,4 +65,19 @@ class Log(Protocol):
 
         A partition that has none gets its end.
         """
+        ...
+
+    def last(self, stream: str, time: int, most: int) -> Sequence[Record] | None:
+        """Return what is there now from the positions of `since` on.
+
+        None where that is more than `most` records.
+        """
+        ...
+
+
+class LogOf(Protocol):
+    """Gives the log of a broker."""
+
+    def __call__(self, settings: Mapping[str, str]) -> Log:
+        """Return the log that is reached by a client's settings."""
         ...

@@ -6,7 +6,7 @@ import hashlib
 import threading
 import time as clocks
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from millrace.errors import OperationFailed
@@ -121,6 +121,12 @@ class MemoryLog:
                 for part, held in enumerate(partitions)
             }
 
+    def last(self, stream: str, time: int, most: int) -> Sequence[Record] | None:
+        """Return what is there from the positions of a time on; see the port."""
+        ends = {part: span.end for part, span in self.ends(stream).items()}
+        found = list(self.read(stream, self.since(stream, time), ends))
+        return found if len(found) <= most else None
+
     def _partitions(self, stream: str) -> list[list[Record]]:
         if stream not in self._streams:
             raise OperationFailed("no-stream", f"there is no stream {stream}", "create it first")
@@ -194,3 +200,7 @@ class FaultyLog:
     def since(self, stream: str, time: int) -> Mapping[int, int]:
         """Return the first positions of a time, truly; see the port."""
         return self._inner.since(stream, time)
+
+    def last(self, stream: str, time: int, most: int) -> Sequence[Record] | None:
+        """Return what is there from the positions of a time on, truly; see the port."""
+        return self._inner.last(stream, time, most)

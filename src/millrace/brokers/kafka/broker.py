@@ -89,6 +89,13 @@ class AttachedKafka:
         }
         return BrokerStatus(up=True, address=address, clients=clients, streams=streams)
 
+    def partitions(self) -> dict[str, int]:
+        """Return how many partitions each topic has; nothing where it does not answer."""
+        try:
+            return self._topics(STATUS_SECONDS)
+        except KafkaException:
+            return {}
+
     def ensure(self, *streams: Stream) -> None:
         """Make the streams be there as declared; see the port."""
         settings = {stream.address: topic_settings(stream) for stream in streams}

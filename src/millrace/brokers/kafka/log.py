@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -100,8 +100,7 @@ class KafkaLog:
         wait: float = 1.0,
     ) -> Iterator[Record]:
         """Yield records from some positions on; see the port."""
-        open_ = {part for part, at in start.items() if until is None or at < until.get(part, 0)}
-        if not open_:
+        if until is not None and all(at >= until.get(part, 0) for part, at in start.items()):
             return
         with self._reader(stream) as (consumer, partitions):
             if unknown := sorted(set(start) - set(partitions)):
@@ -110,24 +109,36 @@ class KafkaLog:
                     f"{stream} has no partition {unknown[0]}: it has {len(partitions)}",
                     "was the topic made again with fewer? ask for its ends",
                 )
-            consumer.assign([TopicPartition(stream, part, start[part]) for part in sorted(open_)])
-            last = time.monotonic()
-            while open_:
-                batch = consumer.consume(1, timeout=min(wait, 0.2))
-                batch += consumer.consume(1000, timeout=0)
-                found = [self._record(message, start, until, open_) for message in batch]
-                for record in found:
-                    if record is not None:
-                        yield record
-                if any(found):
-                    last = time.monotonic()
-                elif open_ and time.monotonic() - last > (wait if until is None else LIMIT):
-                    if until is None:
-                        return
-                    raise OperationFailed(
-                        "no-answer", f"{stream} was not read to its end in {LIMIT:.0f} s",
-                        "is the broker up?", transient=True,
-                    )  # fmt: skip
+            yield from self._taken(consumer, stream, start, until, wait)
+
+    def _taken(
+        self,
+        consumer: Consumer,
+        stream: str,
+        start: Mapping[int, int],
+        until: Mapping[int, int] | None,
+        wait: float,
+    ) -> Iterator[Record]:
+        """Read with a consumer that is there, of partitions that are there."""
+        open_ = {part for part, at in start.items() if until is None or at < until.get(part, 0)}
+        consumer.assign([TopicPartition(stream, part, start[part]) for part in sorted(open_)])
+        last = time.monotonic()
+        while open_:
+            batch = consumer.consume(1, timeout=min(wait, 0.2))
+            batch += consumer.consume(1000, timeout=0)
+            found = [self._record(message, start, until, open_) for message in batch]
+            for record in found:
+                if record is not None:
+                    yield record
+            if any(found):
+                last = time.monotonic()
+            elif open_ and time.monotonic() - last > (wait if until is None else LIMIT):
+                if until is None:
+                    return
+                raise OperationFailed(
+                    "no-answer", f"{stream} was not read to its end in {LIMIT:.0f} s",
+                    "is the broker up?", transient=True,
+                )  # fmt: skip
 
     @contextmanager
     def _reader(self, stream: str) -> Iterator[tuple[Consumer, list[int]]]:
@@ -174,21 +185,21 @@ class KafkaLog:
     def ends(self, stream: str) -> Mapping[int, Span]:
         """Return what each partition holds; see the port."""
         with self._reader(stream) as (consumer, partitions):
-            return {
-                part: Span(*consumer.get_watermark_offsets(TopicPartition(stream, part), LIMIT))
-                for part in partitions
-            }
+            return {part: _span(consumer, stream, part) for part in partitions}
 
     def since(self, stream: str, time: int) -> Mapping[int, int]:
         """Return the first positions of a time; see the port."""
         with self._reader(stream) as (consumer, partitions):
-            asked = [TopicPartition(stream, part, time) for part in partitions]
-            return {
-                item.partition: item.offset
-                if item.offset not in (OFFSET_END, -1)
-                else consumer.get_watermark_offsets(item, LIMIT)[1]
-                for item in consumer.offsets_for_times(asked, LIMIT)
-            }
+            return _since(consumer, stream, partitions, time)
+
+    def last(self, stream: str, time: int, most: int) -> Sequence[Record] | None:
+        """Return what is there from the positions of a time on; see the port."""
+        with self._reader(stream) as (consumer, partitions):
+            start = _since(consumer, stream, partitions, time)
+            ends = {part: _span(consumer, stream, part).end for part in partitions}
+            if sum(max(end - start[part], 0) for part, end in ends.items()) > most:
+                return None
+            return list(self._taken(consumer, stream, start, ends, LIMIT))
 
     def _consumer(self, complaints: Complaints) -> Consumer:
         return Consumer(
@@ -206,6 +217,21 @@ class KafkaLog:
                 "error_cb": complaints,
             }
         )
+
+
+def _span(consumer: Consumer, stream: str, part: int) -> Span:
+    return Span(*consumer.get_watermark_offsets(TopicPartition(stream, part), LIMIT))
+
+
+def _since(consumer: Consumer, stream: str, partitions: list[int], time: int) -> dict[int, int]:
+    """The first positions of a time; the end of a partition that has none."""
+    asked = [TopicPartition(stream, part, time) for part in partitions]
+    return {
+        item.partition: item.offset
+        if item.offset not in (OFFSET_END, -1)
+        else _span(consumer, stream, item.partition).end
+        for item in consumer.offsets_for_times(asked, LIMIT)
+    }
 
 
 def record_of(message: Message, partition: int, position: int) -> Record:

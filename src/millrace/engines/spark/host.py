@@ -24,7 +24,7 @@ from millrace.engines.spark.order import read_order
 from millrace.engines.spark.session import DriverSettings, start_session
 from millrace.engines.spark.warm import warm_up
 from millrace.errors import OperationFailed
-from millrace.ports import TransactionsOf
+from millrace.ports import LogOf, TransactionsOf
 
 #: Starts side by side; more only fight for the cores.
 STARTERS = 4
@@ -93,7 +93,7 @@ class Host:
             list(pool.map(lambda name: self._jobs.stop(name, None), names))
 
 
-def serve(transactions: TransactionsOf | None = None) -> None:
+def serve(transactions: TransactionsOf | None = None, log: LogOf | None = None) -> None:
     """Take the lease, start Spark, say so, and serve until told to end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the agent's to handle
     channel = Channel(socket.socket(fileno=int(sys.argv[1])))
@@ -113,7 +113,7 @@ def serve(transactions: TransactionsOf | None = None) -> None:
         channel.send({"event": "failed", **failure_document(failure)})
         sys.exit(1)
     remember_classes()
-    jobs = Jobs(session, driver, channel.send, transactions)
+    jobs = Jobs(session, driver, channel.send, transactions, log)
     channel.send(
         {
             "event": "ready",

@@ -28,7 +28,7 @@ from millrace.engines.spark.session import DriverSettings, job_session, like_rea
 from millrace.engines.spark.source import READER
 from millrace.errors import OperationFailed
 from millrace.model.job import Job, Mode
-from millrace.ports import JobOrder, JobState, TransactionsOf
+from millrace.ports import JobOrder, JobState, LogOf, TransactionsOf
 
 Tell = Callable[[dict[str, Any]], object]
 #: How long the news of a query may wait for its start to return.
@@ -63,11 +63,13 @@ class Jobs:
         settings: DriverSettings,
         tell: Tell,
         transactions: TransactionsOf | None = None,
+        log: LogOf | None = None,
     ) -> None:
         self._session = session
         self._settings = settings
         self._tell = tell
         self._transactions = transactions
+        self._log = log
         self._queries: dict[str, Query] = {}
         #: By job, the orders that were carried out here, whether they still run or not.
         self._started: dict[str, JobOrder] = {}
@@ -103,7 +105,7 @@ class Jobs:
         made.session.streams.addListener(cast("StreamingQueryListener", listener))
         try:
             once = once_of(made.query, self._transactions)
-            started = start_query(made.session, made.query, choice.mode, once)
+            started = start_query(made.session, made.query, choice.mode, once, self._log)
             self._told_progress(started)
             self._told(order, JobState.RUNNING, choice=choice, run=started.stream.runId)
             with self._lock:
@@ -205,7 +207,8 @@ class Jobs:
             if query.mode is Mode.REAL_TIME:
                 like_real_time(session)
             again = compiled(session, order, {}, batches=True)
-            last = start_query(session, again, Mode.DRAIN, once_of(again, self._transactions))
+            once = once_of(again, self._transactions)
+            last = start_query(session, again, Mode.DRAIN, once, self._log)
             # One ledger for both: news of the first may still come, and must not undo the other's.
             last = replace(last, ledgers=query.ledgers)
             run_out(last, self._told_progress)

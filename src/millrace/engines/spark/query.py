@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from pyspark.sql.streaming.query import StreamingQuery
 
+from millrace.engines.spark import resume
 from millrace.engines.spark.checkpoint import Committed, committed, make_folders, tidy
 from millrace.engines.spark.farm import gathered, places
 from millrace.engines.spark.fate import DROPPED, MALFORMED, USED
@@ -25,12 +26,12 @@ from millrace.engines.spark.outside.feed import ended
 from millrace.engines.spark.outside.sink import Sink, sink_of
 from millrace.engines.spark.planned import shortened
 from millrace.engines.spark.prepared import Compiled
-from millrace.engines.spark.resume import tail_of, unwritten
 from millrace.engines.spark.sink import FATE, FIRST, INDEX, ROW, STREAM, Target
 from millrace.engines.spark.source import ORIGIN
 from millrace.errors import OperationFailed
 from millrace.model.job import Mode
 from millrace.model.stream import Stream
+from millrace.ports import LogOf
 
 #: How long a planned stop waits for a batch that is being written.
 STOP_SECONDS = 7.0
@@ -181,11 +182,16 @@ class Query:
 
 
 def start_query(
-    session: SparkSession, compiled: Compiled, mode: Mode, once: Once | None = None
+    session: SparkSession,
+    compiled: Compiled,
+    mode: Mode,
+    once: Once | None = None,
+    log: LogOf | None = None,
 ) -> Query:
     """Start a job from its checkpoint; rows that its predecessor wrote are left out.
 
-    With `once` its batches are written by that.
+    With `once` its batches are written by that; with `log` brokers are asked without Spark what
+    the predecessor wrote.
     """
     order = compiled.order
     checkpoint = order.place / "checkpoint"
@@ -195,7 +201,7 @@ def start_query(
     ledgers = _ledgers(compiled)
     for ledger in ledgers.values():
         ledger.begin(before)
-    rows, there = finished(session, compiled, before)
+    rows, there = finished(session, compiled, before, log)
     if mode is Mode.REAL_TIME and not compiled.operators.stateful:
         rows = shortened(rows)
     if compiled.fields is not None:
@@ -277,7 +283,9 @@ def _triggered(writer: Any, compiled: Compiled, mode: Mode) -> StreamingQuery:
     return started
 
 
-def finished(session: SparkSession, compiled: Compiled, before: Committed) -> tuple[DataFrame, int]:
+def finished(
+    session: SparkSession, compiled: Compiled, before: Committed, log: LogOf | None = None
+) -> tuple[DataFrame, int]:
     """Return the rows as they go to the sink: counted, and without what is there already."""
     rows, target = compiled.rows, compiled.target
     written = {f"written:{name}": f"{STREAM} = {text(name)}" for name in target.outputs}
@@ -297,8 +305,8 @@ def finished(session: SparkSession, compiled: Compiled, before: Committed) -> tu
     }
     counted = rows.observe("out", *_counts(fates if compiled.only else fates | written))
     known = before if compiled.resumes else Committed()
-    there = tail_of(session, target.job, _sinks(compiled), known)
-    left = unwritten(counted, there)
+    there = resume.tail_of(session, target.job, _logs(compiled, log), known)
+    left = resume.unwritten(counted, there)
     if len(target.letters) < len(target.causes):  # inputs without a stream for dead letters
         left = left.where("topic IS NOT NULL")
     more = places(compiled.sources) if compiled.gathers else ()
@@ -328,6 +336,19 @@ def _sinks(compiled: Compiled) -> list[tuple[Stream, Mapping[str, str]]]:
         (stream, brokers[stream.site or ""])
         for stream in streams.values()
         if not outside(stream.name)
+    ]
+
+
+def _logs(compiled: Compiled, log: LogOf | None) -> list[resume.Sink]:
+    """What a job writes, with the logs of its brokers where these can be had."""
+    writers = compiled.order.writers
+    return [
+        resume.Sink(
+            stream,
+            settings,
+            log(writers[stream.site or ""]) if log and stream.site in writers else None,
+        )
+        for stream, settings in _sinks(compiled)
     ]
 
 

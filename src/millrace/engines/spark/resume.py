@@ -9,19 +9,22 @@ apart.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from millrace.engines.spark.checkpoint import Committed
+from millrace.engines.spark.formats import text
 from millrace.engines.spark.sink import INDEX
 from millrace.engines.spark.source import ORIGIN
 from millrace.model.stream import Stream
-from millrace.ports import ORIGIN_HEADER
+from millrace.ports import ORIGIN_HEADER, Log, origin_of
 
 #: How far clocks of writers and of the checkpoint's disk may differ.
 MARGIN_MS = 10_000
+#: So many records are read by one thread before a job of Spark's is even planned.
+LITTLE = 20_000
 #: Job, stream, partition, position, index.
 _PARTS = 5
 
@@ -38,37 +41,70 @@ class There:
     index: int
 
 
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """A stream that a job writes, and how its broker is reached: by Java's clients, and by log."""
+
+    stream: Stream
+    settings: Mapping[str, str]
+    log: Log | None = None
+
+
 def tail_of(
-    session: SparkSession,
-    job: str,
-    sinks: Sequence[tuple[Stream, Mapping[str, str]]],
-    committed: Committed,
+    session: SparkSession, job: str, sinks: Sequence[Sink], committed: Committed
 ) -> list[There]:
-    """Return what is in the sinks behind the last commit, by pair; empty for a first start."""
+    """Return what is in the sinks behind the last commit, by pair; empty for a first start.
+
+    What is little is read right here: a job of Spark's takes longer to plan than that to read.
+    """
     if committed.at is None:
         return []
     found: list[There] = []
-    for stream, settings in sinks:
-        rows = _tail(session, stream, settings, committed.at - MARGIN_MS)
-        last = (
-            rows.where((F.col("origin")[0] == job) & (F.size("origin") == _PARTS))
-            .select(
-                F.col("origin")[1].alias("stream"),
-                F.col("origin")[2].cast("int").alias("partition"),
-                F.col("sink_partition"),
-                F.struct(
-                    F.col("origin")[3].cast("long").alias("position"),
-                    F.col("origin")[4].cast("long").alias("index"),
-                ).alias("at"),
-            )
-            .groupBy("stream", "partition", "sink_partition")
-            .agg(F.max("at").alias("at"))
-        )
-        found += [
-            There(row.stream, row.partition, stream.address, row.sink_partition, *row["at"])
-            for row in last.collect()
-        ]
+    for sink in sinks:
+        since = committed.at - MARGIN_MS
+        little = _little(sink.log, sink.stream.address, job, since) if sink.log else None
+        found += _much(session, sink, job, since) if little is None else little
     return found
+
+
+def _little(log: Log, address: str, job: str, since: int) -> list[There] | None:
+    """What is there since some time; None where it is too much for one thread."""
+    records = log.last(address, since, LITTLE)
+    if records is None:
+        return None
+    last: dict[tuple[str, int, int], tuple[int, int]] = {}
+    for record in records:
+        origin = origin_of(replace(record, headers=record.headers[:1]))
+        if origin is None or origin.job != job or record.partition is None:
+            continue
+        pair = (origin.stream, origin.partition, record.partition)
+        last[pair] = max(last.get(pair, (-1, -1)), (origin.position, origin.index))
+    return [
+        There(stream, part, address, sink, position, index)
+        for (stream, part, sink), (position, index) in last.items()
+    ]
+
+
+def _much(session: SparkSession, sink: Sink, job: str, since: int) -> list[There]:
+    rows = _tail(session, sink.stream, sink.settings, since)
+    last = (
+        rows.where((F.col("origin")[0] == job) & (F.size("origin") == _PARTS))
+        .select(
+            F.col("origin")[1].alias("stream"),
+            F.col("origin")[2].cast("int").alias("partition"),
+            F.col("sink_partition"),
+            F.struct(
+                F.col("origin")[3].cast("long").alias("position"),
+                F.col("origin")[4].cast("long").alias("index"),
+            ).alias("at"),
+        )
+        .groupBy("stream", "partition", "sink_partition")
+        .agg(F.max("at").alias("at"))
+    )
+    return [
+        There(row.stream, row.partition, sink.stream.address, row.sink_partition, *row["at"])
+        for row in last.collect()
+    ]
 
 
 def _tail(
@@ -95,33 +131,27 @@ def unwritten(rows: DataFrame, there: Sequence[There]) -> DataFrame:
     """Return the rows that are not in the sink yet."""
     if not there:
         return rows
-    return rows.where(~_written(there))
+    return rows.where(f"NOT ({_written(there)})")
 
 
-def _written(there: Sequence[There]) -> Column:
-    """Whether a row is there: a look-up of its pair; most rows are settled by the first test."""
+def _written(there: Sequence[There]) -> str:
+    """Whether a row is there: a look-up of its pair; most rows are settled by the first test.
+
+    As one text: put together call by call it would cost more than the rest of a start.
+    """
     highest = max(item.position for item in there)
     pairs = {
         f"{item.stream} {item.partition} {item.topic} {item.sink_partition}": item for item in there
     }
-    place = F.concat_ws(
-        " ",
-        F.col(f"{ORIGIN}.stream"),
-        F.col(f"{ORIGIN}.partition").cast("string"),
-        F.col("topic"),
-        F.col("partition").cast("string"),
+    known = ", ".join(
+        f"{text(name)}, named_struct('position', {item.position}L, 'index', {item.index}L)"
+        for name, item in pairs.items()
     )
-    known = F.create_map(
-        *(
-            part
-            for name, item in pairs.items()
-            for part in (F.lit(name), F.struct(F.lit(item.position).cast("long").alias("position"),
-                                               F.lit(item.index).cast("long").alias("index")))
-        )
-    )  # fmt: skip
-    last = F.try_element_at(known, place)
-    position, index = F.col(f"{ORIGIN}.position"), F.col(INDEX)
-    before = (position < last.getField("position")) | (
-        (position == last.getField("position")) & (index <= last.getField("index"))
+    at = f"{ORIGIN}.position"
+    place = (
+        f"concat_ws(' ', {ORIGIN}.stream, CAST({ORIGIN}.partition AS STRING), topic, "
+        "CAST(partition AS STRING))"
     )
-    return (position <= highest) & F.coalesce(before, F.lit(col=False))
+    last = f"try_element_at(map({known}), {place})"
+    before = f"{at} < {last}.position OR ({at} = {last}.position AND {INDEX} <= {last}.index)"
+    return f"{at} <= {highest}L AND coalesce({before}, false)"

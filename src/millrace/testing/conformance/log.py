@@ -176,8 +176,25 @@ class LogConformance:
         assert broker.log.since(name, SOME_TIME + 21) == {0: 3, 1: 0}
         assert broker.log.since(name, SOME_TIME + 41) == {0: 5, 1: 0}
 
+    def test_last_gives_what_is_there_since_a_time_unless_it_is_much(
+        self, broker: Broker, streams: Callable[..., str]
+    ) -> None:
+        """From the positions of `since` on, of all partitions; nothing where nothing came since."""
+        name = streams(2)
+        broker.log.write(
+            name, [Record(b"", partition=n % 2, time=SOME_TIME + 10 * n) for n in range(6)]
+        )
+
+        def found(time: int, most: int) -> list[tuple[int | None, int]] | None:
+            records = broker.log.last(name, time, most)
+            return None if records is None else sorted((r.partition, r.position) for r in records)
+
+        assert found(SOME_TIME + 30, 3) == [(0, 2), (1, 1), (1, 2)]
+        assert found(SOME_TIME + 30, 2) is None
+        assert found(SOME_TIME + 51, 0) == []
+
     def test_a_stream_that_is_not_there_is_told(self, broker: Broker) -> None:
-        """By all four methods, and soon."""
+        """By all five methods, and soon."""
         name = fresh_stream().address
         begun = time.monotonic()
         for use in (
@@ -185,6 +202,7 @@ class LogConformance:
             lambda: list(broker.log.read(name, {0: 0})),
             lambda: broker.log.ends(name),
             lambda: broker.log.since(name, SOME_TIME),
+            lambda: broker.log.last(name, SOME_TIME, 1),
         ):
             with pytest.raises(OperationFailed) as caught:
                 use()
