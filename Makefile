@@ -54,6 +54,7 @@ soak: $(DEV) ## long seeded campaigns (SEED=, CASES=, PIPELINES=, KILLS=, CUTS=,
 	  tests/engines/spark/test_joins.py tests/engines/spark/exact
 	@SCRIPTS=$(or $(SCRIPTS),20) FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) $(BIN)/python -m pytest -q \
 	  -p no:cacheprovider --timeout 7200 tests/changes tests/api/test_fuzz.py
+	@CUT_SECONDS=60 $(BIN)/python -m pytest -q -p no:cacheprovider tests/coordinator/test_joined_agents.py -k cut_off
 
 bench: $(DEV) ## the measurements, about three hours (JSON and pictures in build/bench; PART=latency, chains ...)
 	@if [ -z "$(PART)" ]; then $(BIN)/python bench/language.py; fi

@@ -211,3 +211,35 @@ def test_after_its_end_nothing_is_started(site: Site) -> None:
         site.up("harm")
     assert caught.value.code == "closing"
     assert not driver.alive
+
+
+def with_options(text: str) -> Pipeline:
+    return pipeline(SHARED, f"{{a: {{broker: kafka, engine: {{options: {{{text}}}}}}}, b: {{}}}}")
+
+
+def test_other_settings_are_another_driver_and_the_old_one_ends_with_its_last_query(
+    site: Site,
+) -> None:
+    first = site.up("fine")
+    for job in ("fine", "harm"):
+        first.runs(job, 1)
+    site.file = with_options("x.y: 1")
+    second = site.up("fine")
+    assert second is not first
+    assert first.alive, "harm runs there still"
+    assert second.place != first.place
+    first.kill()
+    assert site.up("harm") is second
+    assert site.drivers.all == [second]
+    assert site.up("fine") is second
+
+
+def test_settings_that_come_back_are_those_of_the_first(site: Site) -> None:
+    place, plain = Path("/site"), site.file
+    site.up("fine")
+    site.file = with_options("x.y: 1")
+    site.up("fine")
+    site.file = plain
+    site.up("fine")
+    assert site.drivers.place(plain, "fine", place) == place / "drivers" / "main"
+    assert len(site.drivers.all) == 1

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,7 @@ from millrace.plan.fuse import as_queries
 from millrace.ports import JobState, Progress, Record
 from millrace.ports.link import JobGoal, PipelineGoal, PipelineReport
 from millrace.spec import load_text
+from millrace.testing.fakes import FakeEngine
 from millrace.testing.workshop import FakeWorkshop
 from tests.coordinator.test_histories import valid_world
 from tests.plan.test_plan_properties import SITES
@@ -256,3 +258,50 @@ def test_where_a_stream_ends_is_found_once_for_each_file_that_asks(
     keeper.tell(PipelineGoal())
     assert keeper.report().joined is None
     assert keeper.report().ends == {}
+
+
+class Slow(FakeEngine):
+    """An engine whose stop takes until it is ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ended = threading.Event()
+
+    def stop(self, job: str, ends: object = None) -> None:
+        assert self.ended.wait(LIMIT)
+        raise OperationFailed("gone", "the driver is gone", transient=True)
+
+    def kill(self, grace: float = 0.0) -> None:
+        super().kill(grace)
+        self.ended.set()
+
+
+def test_a_stop_that_takes_too_long_when_a_lease_has_run_out_ends_the_engine(
+    tmp_path: Path,
+) -> None:
+    """The query may run elsewhere soon: here it must not any more."""
+    shop, slow, silent = FakeWorkshop("s0", tmp_path), Slow(), [0.0]
+    shop.spark = slow
+    file = load_text(LEASED).required()
+    queries = Queries(
+        shop, Generations(tmp_path / "g.json"), unheard=lambda: silent[0], cut_seconds=0.1
+    )
+    queries.goal = PipelineGoal({1: file}, jobs={"copy": JobGoal(1, 1, 1)})
+    start = queries.wrong("copy", {})
+    assert start is not None
+    start()
+    assert slow.status()["copy"].state is JobState.RUNNING
+    silent[0] = 61.0
+    give_up = queries.wrong("copy", queries.statuses())
+    assert give_up is not None
+    with pytest.raises(OperationFailed, match="driver is gone"):
+        give_up()
+    assert slow.status()["copy"].state is JobState.FAILED
+
+
+LEASED = """
+pipeline: p
+sites: {s0: {broker: kafka}}
+streams: {raw: {site: s0, schema: {n: int}}, out: {site: s0}}
+jobs: {copy: {site: s0, from: raw, to: out, sql: SELECT n FROM raw, failover: 1 min}}
+"""

@@ -150,15 +150,26 @@ def test_artifacts(house: House, client: httpx.Client, base: str) -> None:
     assert [path.name for path in house.home.artifacts.folder.iterdir()] == [digest]
 
 
-def test_artifacts_that_are_too_large(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    small = type(house.home.artifacts)(house.home.artifacts.folder, largest=1000)
+@pytest.mark.parametrize(("code", "disk"), [(1000, 9000), (9000, 1000)])
+def test_artifacts_that_are_too_large(
+    house: House, monkeypatch: pytest.MonkeyPatch, code: int, disk: int
+) -> None:
+    small = type(house.home.artifacts)(house.home.artifacts.folder, largest=disk)
     monkeypatch.setattr(house.station, "artifacts", small)
     data = b"x" * 5000
     place = f"{BASE}/artifacts/{hashlib.sha256(data).hexdigest()}"
-    with house.client() as client:
+    with house.client(limits=Limits(code=code)) as client:
         problem(client.put(place, content=data), 413, "too-large")
         problem(client.put(place, content=iter([data])), 413, "too-large")
     assert not list(small.folder.iterdir())
+
+
+def test_what_a_site_hands_over_may_be_larger_than_code(house: House) -> None:
+    data = b"x" * 5000
+    headers = house.auth(Role.OPERATOR, site="far")
+    with house.client(limits=Limits(code=1000)) as client:
+        place = f"{BASE}/agent/artifacts/{hashlib.sha256(data).hexdigest()}"
+        assert client.put(place, content=data, headers=headers).status_code == 201
 
 
 def test_a_sender_that_stands_still_is_sent_away(house: House) -> None:

@@ -102,7 +102,7 @@ class SleepingEngine(FakeEngine):
                 self.jobs[name] = replace(self.jobs[name], state=JobState.FAILED)
         return super().status()
 
-    def kill(self) -> None:
+    def kill(self, grace: float = 0.0) -> None:
         """End all jobs at once, unplanned."""
         for name in list(self.children):
             self.children.pop(name).end(0)

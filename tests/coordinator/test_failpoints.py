@@ -60,6 +60,7 @@ CLOUD += [["same", "cloud"]]
 ELSEWHERE = {
     "broker.stop": "the end of a site, planned",
     "engine.close": "the end of a site, planned",
+    "engine.kill": "a stop that takes too long when a lease has run out: see test_keeper",
     "workshop.kill": "the end of a site, unplanned",
     "store.close": "the end of a coordinator",
     "store.compact": "nobody does while a change is on its way; one transaction of the store's",

@@ -20,6 +20,7 @@ from millrace.coordinator.revision import Submission
 from millrace.coordinator.rounds import Bell, Rounds
 from millrace.coordinator.service import Clocks, Coordinator
 from millrace.coordinator.tenure import Around, Holder, take
+from millrace.engines.spark.engine import SparkEngine
 from millrace.errors import OperationFailed
 from millrace.machine import Folders, Java, fetch_jars
 from millrace.model.pipeline import Pipeline
@@ -156,6 +157,31 @@ def test_a_job_moves_between_sites_and_nothing_is_lost_or_twice(cloud: Cloud) ->
     assert cloud.runs() == {("even", "north"), ("half", "cloud")}
     cloud.send(range(1000, 2000))
     assert cloud.read(1000) == Counter(range(1000))
+    check_another_driver(cloud)
+
+
+def check_another_driver(cloud: Cloud) -> None:
+    """Another group, and other settings of an engine, mean another driver; the job goes on."""
+    text = ROADS.replace("MODE", "micro-batch").replace("half: {site: SITE", "half: {site: cloud")
+    before = {driver.place.name for driver in drivers(cloud, "cloud")}
+    grouped = text.replace("half: {site", "half: {group: g, site").replace("jobs:", GROUPS)
+    assert cloud.apply(load_text(grouped).required()).state is OperationState.DONE
+    assert {driver.place.name for driver in drivers(cloud, "cloud")} == before | {"g"}
+    cloud.send(range(2000, 2500))
+    set_ = grouped.replace("cloud: {broker", 'cloud: {engine: {options: {x.y: "1"}}, broker')
+    assert cloud.apply(load_text(set_).required()).state is OperationState.DONE
+    (runs,) = [driver for driver in drivers(cloud, "cloud") if "half" in driver.status()]
+    assert json.loads((runs.place / "driver.json").read_text())["options"] == {"x.y": "1"}
+    assert cloud.runs() == {("even", "north"), ("half", "cloud")}
+    cloud.send(range(2500, 3000))
+    assert cloud.read(1500) == Counter(range(1500))
+
+
+GROUPS = "groups: {g: {}}\njobs:"
+
+
+def drivers(cloud: Cloud, site: str) -> list[SparkEngine]:
+    return [one for one in cloud.shops[site].drivers.all if isinstance(one, SparkEngine)]
 
 
 WINDOWS = """

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
-from millrace.agent.fleet import Driver, Tools, driver_name, driver_of, own_driver
+from millrace.agent.fleet import Driver, Tools, driver_name, driver_of, own_driver, settings_of
 from millrace.agent.suspects import DEATHS, Lives
 from millrace.engines.spark import lease
 from millrace.engines.spark.engine import SparkEngine
@@ -17,6 +17,10 @@ from millrace.model.job import Job
 from millrace.model.pipeline import Pipeline
 from millrace.plan.fuse import as_queries
 from millrace.ports import JobState
+
+_LIVING = (JobState.RUNNING, JobState.STARTING)
+#: Between a driver's name and its settings, where these are not the first that it had.
+_OTHER = "+"
 
 
 @dataclass(slots=True)
@@ -35,18 +39,25 @@ class Drivers:
     _lives: dict[str, Lives] = field(default_factory=dict)
     #: The generation of each driver whose end was taken note of last.
     _ends: dict[str, int] = field(default_factory=dict)
+    #: By driver: the settings that the first of its name had.
+    _settings: dict[str, str] = field(default_factory=dict)
     _closing: bool = False
     _settled: bool = False
     _lock: Lock = field(default_factory=Lock)
 
     def up(self, file: Pipeline, query: str) -> Driver:
-        """Return the driver of a query when it is up; raises where it does not come up."""
+        """Return the driver of a query when it is up; raises where it does not come up.
+
+        One with other settings than the file's takes no query any more: it ends with its last.
+        """
         tools = self.tools()
         with self._lock:
             if self._closing:
                 raise OperationFailed("closing", f"site {self.site} is being closed")
             driver = self._driver(file, query, tools)
-            news = not driver.alive
+            news, left = not driver.alive, self._left(self.name(file, query))
+        for other in left:
+            other.close()
         driver.wait()
         if news:
             page = f": {driver.page}" if driver.page else ""
@@ -56,7 +67,17 @@ class Drivers:
     def name(self, file: Pipeline, query: str) -> str:
         """Return the name of a query's driver."""
         job = file.jobs[query]
-        return own_driver(job) if query in self._apart else driver_name(job)
+        name = own_driver(job) if query in self._apart else driver_name(job)
+        settings = settings_of(file, job)
+        first = self._settings.setdefault(name, settings)
+        return name if settings == first else f"{name}{_OTHER}{settings}"
+
+    def _left(self, name: str) -> list[Driver]:
+        """The drivers that a driver took the place of and in which nothing runs; forgotten here."""
+        own = name.partition(_OTHER)[0]
+        others = [one for one in self._drivers if one != name and one.partition(_OTHER)[0] == own]
+        idle = [one for one in others if not _busy(self._drivers[one])]
+        return [self._drivers.pop(one) for one in idle]
 
     def place(self, file: Pipeline, query: str, site: Path) -> Path:
         """Return the folder of a query's driver, in that of its site."""
@@ -144,4 +165,8 @@ class Drivers:
 def _runs(driver: Driver, query: str) -> bool:
     """Whether a query runs in a driver, or is about to."""
     status = driver.status().get(query)
-    return status is not None and status.state in (JobState.RUNNING, JobState.STARTING)
+    return status is not None and status.state in _LIVING
+
+
+def _busy(driver: Driver) -> bool:
+    return any(status.state in _LIVING for status in driver.status().values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,10 +52,6 @@ class Driver(Engine, Protocol):
         """Know nothing of a job any more: another driver takes it over."""
         ...
 
-    def kill(self, grace: float = 0.0) -> None:
-        """End its processes."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class Tools:
@@ -93,6 +90,15 @@ def driver_of(pipeline: Pipeline, job: Job, name: str, tools: Tools) -> Driver:
         java_options=spark_archive(tools.java, tools.folders.cache).options,
         program=DRIVER,
     )
+
+
+def settings_of(pipeline: Pipeline, job: Job) -> str:
+    """Return a short text for what a job's driver is started with; the same for the same."""
+    engine = pipeline.sites[job.site or ""].engine(EngineKind.SPARK)
+    if engine is None:
+        return ""
+    given = (engine.master or engine.address, sorted((engine.options or {}).items()))
+    return hashlib.sha256(repr(given).encode()).hexdigest()[:8]
 
 
 def driver_name(job: Job) -> str:

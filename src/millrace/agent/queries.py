@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -14,6 +15,8 @@ from millrace.ports import Engine, JobState, JobStatus, Progress
 from millrace.ports.link import Folder, JobGoal, JobReport, PipelineGoal
 
 Work = Callable[[], None]
+#: Less than a coordinator waits before it starts a query elsewhere.
+CUT_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,8 @@ class Queries:
     generations: Generations
     #: For how many seconds nobody renewed the leases of queries.
     unheard: Callable[[], float] = lambda: 0.0
+    #: How long the stop of a query may take whose lease has run out; then its engine is ended.
+    cut_seconds: float = CUT_SECONDS
     goal: PipelineGoal = field(default_factory=PipelineGoal)
     runs: dict[str, _Run] = field(default_factory=dict)
     #: By query: the records behind it, by stream; while somebody looks.
@@ -53,7 +58,7 @@ class Queries:
         """Return what is to be done about a query, if anything is."""
         run, goal = self.runs.get(name), self.goal.jobs.get(name)
         if goal is not None and goal.running and self._run_out(name, goal):
-            return (lambda: self._stop(name, None)) if run is not None else None
+            return (lambda: self._give_up(name)) if run is not None else None
         if goal is None or not goal.running:
             if run is not None:
                 return lambda: self._stop(name, goal)
@@ -95,6 +100,16 @@ class Queries:
         """Return what a query of a file needs to know of other sites."""
         goal = self.goal
         return Surroundings(goal.brokers, goal.code.get(number), goal.parcels.get(query))
+
+    def _give_up(self, name: str) -> None:
+        """Stop a query that may start elsewhere soon; where it takes too long, its engine ends."""
+        cut = threading.Timer(self.cut_seconds, self.runs[name].engine.kill)
+        cut.daemon = True
+        cut.start()
+        try:
+            self._stop(name, None)
+        finally:
+            cut.cancel()
 
     def _stop(self, name: str, goal: JobGoal | None) -> None:
         """Stop a query; what it shall read to the end is looked up when that is ordered."""

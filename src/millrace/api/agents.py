@@ -135,4 +135,4 @@ def fetch_artifact(digest: Digest, desk: AtDesk) -> FileResponse:
 @asks(Role.VIEWER, About.SITE, audited=True)
 async def send_artifact(digest: Digest, desk: AtDesk, request: Request) -> Response:
     """Keep a body under its digest, for other sites to get."""
-    return await stored(desk, digest, request)
+    return await stored(desk, digest, request, desk.station.artifacts.largest)

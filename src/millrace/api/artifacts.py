@@ -27,11 +27,11 @@ STORED: Responses = {
 }
 
 
-async def stored(desk: Desk, digest: str, request: Request) -> Response:
-    """Keep a body as an artifact; nothing of it is kept where it is another's."""
+async def stored(desk: Desk, digest: str, request: Request, largest: int) -> Response:
+    """Keep a body as an artifact; nothing of it is kept where it is another's, or too large."""
     artifacts = desk.station.artifacts
     known = not await desk.lanes.look(artifacts.missing, [digest])
-    stream = pieces(request, artifacts.largest, desk.limits.silent_seconds)
+    stream = pieces(request, min(largest, artifacts.largest), desk.limits.silent_seconds)
 
     async def following() -> bytes:
         return await anext(stream, b"")
@@ -40,7 +40,7 @@ async def stored(desk: Desk, digest: str, request: Request) -> Response:
         while piece := from_thread.run(following):
             yield piece
 
-    await desk.lanes.upload(artifacts.put, coming(), digest)
+    await desk.lanes.upload(artifacts.put, coming(), digest, largest)
     return Response(status_code=200 if known else 201)
 
 
@@ -67,4 +67,4 @@ def get_artifact(digest: Digest, desk: AtDesk) -> None:
 @asks(Role.OPERATOR, About.SHARED, audited=True)
 async def put_artifact(digest: Digest, desk: AtDesk, request: Request) -> Response:
     """Keep a body under its digest; one that broke off is sent again as a whole."""
-    return await stored(desk, digest, request)
+    return await stored(desk, digest, request, desk.limits.code)

@@ -28,6 +28,8 @@ class Limits:
 
     #: Bytes of a body; artifacts have a limit of their own.
     body: int = 10 << 20
+    #: Bytes of an artifact of a person's; what sites hand over may be larger.
+    code: int = 512 << 20
     #: Lists and objects inside each other.
     depth: int = 64
     #: Long polls and event streams of one token at once.

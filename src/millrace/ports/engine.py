@@ -134,3 +134,10 @@ class Engine(Protocol):
     def close(self) -> None:
         """End the engine and all it runs, as a planned stop of every job."""
         ...
+
+    def kill(self, grace: float = 0.0) -> None:
+        """End all that it runs, at the latest after `grace` seconds; a stop on its way fails then.
+
+        What was written is found by a later start.
+        """
+        ...

@@ -22,14 +22,17 @@ class Artifacts:
     """A folder of artifacts; any number of processes may use it at once."""
 
     folder: Path
-    #: The most bytes that one may have.
-    largest: int = 512 << 20
+    #: The most bytes that one may have; what jobs keep moves as one.
+    largest: int = 64 << 30
 
-    def put(self, content: Iterable[bytes], expected: str | None = None) -> str:
+    def put(
+        self, content: Iterable[bytes], expected: str | None = None, largest: int | None = None
+    ) -> str:
         """Keep what comes and return its digest; raises, with nothing kept, if it is another's.
 
-        It is written beside its place and moved there whole.
+        It is written beside its place and moved there whole. `largest` is for who may send less.
         """
+        most = self.largest if largest is None else min(largest, self.largest)
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         total, size = hashlib.sha256(), 0
         descriptor, name = tempfile.mkstemp(prefix="new-", dir=self.folder)
@@ -37,10 +40,10 @@ class Artifacts:
             with os.fdopen(descriptor, "wb") as file:
                 for piece in content:
                     size += len(piece)
-                    if size > self.largest:
+                    if size > most:
                         raise OperationFailed(
                             "too-large",
-                            f"an artifact may have {self.largest >> 20} MiB at most",
+                            f"an artifact may have {most >> 20} MiB at most",
                             "leave out what the jobs don't need: data, environments, builds",
                         )
                     total.update(piece)

@@ -122,3 +122,14 @@ class FakeEngine:
         """Stop every job."""
         for name in list(self.jobs):
             self.stop(name)
+
+    def kill(self, grace: float = 0.0) -> None:
+        """Let every job fail that runs."""
+        del grace
+        with self._lock:
+            failed = {
+                name: replace(status, state=JobState.FAILED)
+                for name, status in self.jobs.items()
+                if status.state is JobState.RUNNING
+            }
+            self.jobs.update(failed)

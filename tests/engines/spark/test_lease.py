@@ -109,3 +109,23 @@ def test_a_holder_on_another_host_is_not_ended_from_here(tmp_path: Path) -> None
     assert (caught.value.code, caught.value.transient) == ("leased-elsewhere", False)
     assert "elsewhere" in caught.value.message
     assert "lease.json" in caught.value.hint
+
+
+def test_who_let_go_is_in_nobodys_way(tmp_path: Path) -> None:
+    """Neither here nor, with a folder that hosts share, elsewhere; generations still count up."""
+    held = lease.claim(tmp_path)
+    lease.let_go(tmp_path)
+    left = lease.holder(tmp_path)
+    assert left is not None
+    assert (left.generation, left.pid) == (held.generation, lease.NOBODY)
+    (tmp_path / "lease.json").write_text(json.dumps({**asdict(left), "host": "elsewhere"}))
+    assert lease.clear(tmp_path) == 2
+    assert lease.claim(tmp_path).generation == 2
+
+
+def test_only_the_holder_lets_go(tmp_path: Path) -> None:
+    with session() as pid:
+        hold(tmp_path, pid)
+        before = lease.holder(tmp_path)
+        lease.let_go(tmp_path)
+        assert lease.holder(tmp_path) == before

@@ -151,6 +151,7 @@ class Jobs:
         query = self._query(name)
         if query is None:
             self._check_drained(name, wanted)
+            self._let_go(name)
             return {}
         if ends is not None:
             query = self._drain(query, wanted)
@@ -158,9 +159,17 @@ class Jobs:
         settle(query)
         with self._lock:
             self._queries.pop(query.compiled.order.job.name, None)
+        lease.let_go(query.compiled.order.place)
         self._told_progress(query)
         self._told(query.compiled.order, JobState.STOPPED)
         return {"progress": asdict(query.ledgers[name].progress)}
+
+    def _let_go(self, name: str) -> None:
+        """Let another driver have the place of a job whose query ended by itself."""
+        with self._lock:
+            order = self._started.get(name)
+        if order is not None:
+            lease.let_go(order.place)
 
     def _check_drained(self, name: str, ends: Ends) -> None:
         """Raise for a job that does not run and had not committed all up to some ends."""

@@ -14,6 +14,8 @@ from millrace.machine import end_session
 from millrace.machine.process import session_members, started_at
 
 _FILE, _LOCK = "lease.json", "lease.lock"
+#: Instead of a holder's process, where it has let go.
+NOBODY = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ def clear(place: Path) -> int:
     last = holder(place)
     if last is None:
         return 1
+    if last.pid == NOBODY:
+        return last.generation + 1
     if last.host != socket.gethostname():
         raise _elsewhere(place, last)
     known = started_at(last.pid)
@@ -58,10 +62,14 @@ def take(place: Path, generation: int, pid: int | None = None) -> Lease:
     pid = os.getpid() if pid is None else pid
     lease = Lease(generation, socket.gethostname(), pid, started_at(pid))
     place.mkdir(parents=True, exist_ok=True)
-    fresh = place / f"{_FILE}.{pid}"
+    _write(place, lease)
+    return lease
+
+
+def _write(place: Path, lease: Lease) -> None:
+    fresh = place / f"{_FILE}.{os.getpid()}"
     fresh.write_text(json.dumps(asdict(lease)), encoding="utf-8")
     fresh.replace(place / _FILE)
-    return lease
 
 
 def claim(place: Path) -> Lease:
@@ -70,9 +78,16 @@ def claim(place: Path) -> Lease:
     with (place / _LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two drivers that look at once must not both find none
         last = holder(place)
-        if last is not None and last.pid != os.getpid():
+        if last is not None and last.pid not in (NOBODY, os.getpid()):
             _refuse_living(place, last)
         return take(place, last.generation + 1 if last is not None else 1)
+
+
+def let_go(place: Path) -> None:
+    """Let others have a place that this process holds: nothing of it writes there any more."""
+    last = holder(place)
+    if last is not None and (last.host, last.pid) == (socket.gethostname(), os.getpid()):
+        _write(place, Lease(last.generation, last.host, NOBODY, 0.0))
 
 
 def release(place: Path) -> None:
