@@ -104,6 +104,7 @@ class SleepingEngine(FakeEngine):
 
     def kill(self, grace: float = 0.0) -> None:
         """End all jobs at once, unplanned."""
+        del grace
         for name in list(self.children):
             self.children.pop(name).end(0)
         self.jobs.clear()

@@ -168,15 +168,18 @@ def check_another_driver(cloud: Cloud) -> None:
     assert cloud.apply(load_text(grouped).required()).state is OperationState.DONE
     assert {driver.place.name for driver in drivers(cloud, "cloud")} == before | {"g"}
     cloud.send(range(2000, 2500))
-    set_ = grouped.replace("cloud: {broker", 'cloud: {engine: {options: {x.y: "1"}}, broker')
+    options = f"engine: {{options: {{{MAX}: 2}}}}"
+    set_ = grouped.replace("cloud: {broker", f"cloud: {{{options}, broker")
     assert cloud.apply(load_text(set_).required()).state is OperationState.DONE
-    (runs,) = [driver for driver in drivers(cloud, "cloud") if "half" in driver.status()]
-    assert json.loads((runs.place / "driver.json").read_text())["options"] == {"x.y": "1"}
+    main, runs = drivers(cloud, "cloud")  # that of the group with other settings has ended
+    assert main.place.name == "main"
+    assert json.loads((runs.place / "driver.json").read_text())["options"] == {MAX: "2"}
     assert cloud.runs() == {("even", "north"), ("half", "cloud")}
     cloud.send(range(2500, 3000))
     assert cloud.read(1500) == Counter(range(1500))
 
 
+MAX = "spark.task.maxFailures"
 GROUPS = "groups: {g: {}}\njobs:"
 
 
