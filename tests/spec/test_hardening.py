@@ -150,7 +150,7 @@ def test_cores_of_a_skepu_host(hosts: str, code: str) -> None:
 
 def test_half_characters_of_a_skepu_text_stay_as_written() -> None:
     text = '{ resources { hosts: [ {id: h host: "\\ud800"} ] } application { id: a workflow: [] } }'
-    assert load_text(text).required().sites["h"].host == "\\ud800"
+    assert repr("\\ud800") in load_text(text).diagnostics[0].message  # which is no host
 
 
 def test_skepu_variants_must_differ() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from fastapi import Depends, Header, Response
 from fastapi import Request as HttpRequest
@@ -15,9 +17,11 @@ from millrace.api.desk import Desk
 from millrace.api.problems import Problem
 from millrace.coordinator.requests import Request
 from millrace.coordinator.revision import Submission
-from millrace.coordinator.tokens import Identity
+from millrace.coordinator.tokens import Identity, Role
 from millrace.coordinator.views import OperationView
 from millrace.errors import OperationFailed
+from millrace.model.outside import is_inner
+from millrace.model.pipeline import Pipeline
 from millrace.stores import archive
 
 _REVISION = re.compile(r'"(0|[1-9][0-9]{0,9})"')
@@ -97,6 +101,8 @@ def changed(
 ) -> OperationView:
     """Begin a change and answer: 202 with its operation, 200 where there is nothing to do."""
     station = desk.station
+    if who.role < Role.ADMIN:
+        _refuse_inner(desk, file.wanted)
     if file.code is not None and not station.artifacts.missing([file.code]):
         archive.look(station.artifacts.path(file.code))
     submission = Submission(
@@ -120,3 +126,25 @@ def changed(
     response.headers["Location"] = f"/api/v1/operations/{view.id}"
     response.headers["ETag"] = f'"{view.wanted}"'
     return view
+
+
+def _refuse_inner(desk: Desk, wanted: Pipeline) -> None:
+    """Raise where jobs would newly send to what only the machines of sites reach.
+
+    Their metadata, their consoles: what is there is not for all who may change pipelines.
+    """
+    board = desk.station.coordinator.boards.get(wanted.name)
+    known = board.file.jobs if board is not None else {}
+    for name, job in wanted.jobs.items():
+        if job.write is None or job.write.url is None:
+            continue
+        before = known[name].write if name in known else None
+        with suppress(ValueError):
+            host = urlsplit(job.write.url).hostname or ""
+            if is_inner(host) and (before is None or before.url != job.write.url):
+                raise Problem(
+                    403,
+                    "inner-address",
+                    f"job {name} would send to {host}, which is the site's own machine",
+                    "let somebody with the role admin apply that, or send to another address",
+                )

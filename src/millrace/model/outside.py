@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from ipaddress import IPv6Address, ip_address
 from typing import ClassVar
 
 from millrace.model.impact import Impact, setting
@@ -109,3 +110,17 @@ class Write:
     def kind(self) -> str:
         """Return which of KINDS it is; empty where a file forgot to say."""
         return next((kind for kind in self.KINDS if getattr(self, kind)), "")
+
+
+def is_inner(host: str) -> bool:
+    """Whether a host is this machine, or what only it reaches: loopback, link-local, any address.
+
+    By what is written; a name other than `localhost` may stand for anything.
+    """
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return host.rstrip(".").lower() == "localhost"
+    if isinstance(address, IPv6Address):
+        address = address.ipv4_mapped or address
+    return address.is_loopback or address.is_link_local or address.is_unspecified

@@ -12,6 +12,7 @@ from millrace.model.shape import Record, Several, Shape, Table, Text, record_of
 from millrace.model.stream import Schema, Stream, Transport
 from millrace.spec.balance import Balance, check_balance
 from millrace.spec.check_jobs import check_job
+from millrace.spec.check_names import check_names
 from millrace.spec.cycles import circle_of, find_cycle
 from millrace.spec.expand import Items
 
@@ -41,6 +42,7 @@ def check(
     whole = whole and problems.total == before
     for job in pipeline.jobs.values():
         check_job(job, pipeline, names.items["jobs"][job.name], problems)
+    check_names(pipeline, names.items, problems)
     if not whole:
         return None
     _streams(pipeline, names, problems)

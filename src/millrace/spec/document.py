@@ -12,6 +12,7 @@ from pathlib import Path, PurePath
 from typing import Final
 
 from millrace.errors import Diagnostic, Location, Problems
+from millrace.model.types import NAME, NAME_EXPECTED
 from millrace.spec.node import Node, plain
 from millrace.spec.source import Source, Sources
 
@@ -126,7 +127,16 @@ class Assembler:
                 self.document.defaults[section].append(Layer(node, "defaults"))
         groups = top.get("groups")
         for name, node in self._map(groups, "groups").items():
-            self._once("groups", name, groups.key_at(name) if groups else node.at, origin)
+            at = groups.key_at(name) if groups else node.at
+            self._once("groups", name, at, origin)
+            if not NAME.fullmatch(name):
+                self.problems.error(
+                    "bad-name",
+                    f"{name[:200]!r} can't be a name",
+                    at,
+                    expected=NAME_EXPECTED,
+                    hint="rename it",
+                )
             layers = self.document.groups.setdefault(name, {key: [] for key in GROUP_KEYS})
             for section, part in self._map(node, f"group {name}", GROUP_KEYS).items():
                 if self._map(part, f"{section} of group {name}"):

@@ -172,3 +172,12 @@ def test_how_a_program_failed_is_told(tmp_path: Path) -> None:
         shell("echo out >&1; echo both words >&2; exit 3", tmp_path, 30)
     with pytest.raises(Undone, match="can't be run: No such file"):
         run([str(tmp_path / "none")], b"", tmp_path, 30, {})
+
+
+@pytest.mark.parametrize("name", ["127.1", "2130706433", "0x7f000001", "0"])
+def test_a_name_that_stands_for_the_machine_itself_is_refused(name: str) -> None:
+    """Who may send there writes the address as it is; another name may be somebody's trick."""
+    with serving(Server(200, body=b"x")) as server:
+        with pytest.raises(Undone, match="stands for an address of the machine itself"):
+            post(f"http://{name}:{server.server_port}/x", b"{}\n", HEADERS, 15)
+        assert server.got == []

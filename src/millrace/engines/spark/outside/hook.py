@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+import socket
 import threading
 import urllib.error
 import urllib.request
@@ -12,6 +14,7 @@ from urllib.parse import urljoin, urlsplit
 
 from millrace.engines.spark.outside.undone import SAID, Undone, one_line
 from millrace.errors import OperationFailed
+from millrace.model.outside import is_inner
 
 
 class _Stay(urllib.request.HTTPRedirectHandler):
@@ -19,6 +22,43 @@ class _Stay(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         """Let the answer be an error."""
+
+
+def _outer(address: tuple[str, int], *given: Any, **more: Any) -> socket.socket:
+    """Connect; raises where a name stands for this machine or what only it reaches.
+
+    Who may write such an address writes it as it is. It is looked at where the connection really
+    goes: a name may stand for something else the next moment.
+    """
+    made = socket.create_connection(address, *given, **more)
+    if not is_inner(address[0]) and is_inner(str(made.getpeername()[0])):
+        made.close()
+        raise OSError("its name stands for an address of the machine itself")
+    return made
+
+
+class _Plain(http.client.HTTPConnection):
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self._create_connection = _outer
+
+
+class _Secure(http.client.HTTPSConnection):
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self._create_connection = _outer
+
+
+class _PlainHandler(urllib.request.HTTPHandler):
+    def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        """Open a connection that is looked at."""
+        return self.do_open(_Plain, request)
+
+
+class _SecureHandler(urllib.request.HTTPSHandler):
+    def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        """Open a connection that is looked at."""
+        return self.do_open(_Secure, request)
 
 
 def bearer(token: str, where: str) -> str:
@@ -51,7 +91,7 @@ def post(url: str, data: bytes, headers: Mapping[str, str], seconds: float) -> N
 
 def _answer(url: str, data: bytes, headers: Mapping[str, str], seconds: float) -> str:
     """What went wrong, in words without the address or the token; empty where nothing did."""
-    opener = urllib.request.build_opener(_Stay)
+    opener = urllib.request.build_opener(_Stay, _PlainHandler, _SecureHandler)
     try:
         request = urllib.request.Request(url, data, dict(headers))  # noqa: S310 - checked
         with opener.open(request, timeout=seconds):
