@@ -111,6 +111,9 @@ class Fake(SparkEngine):
     def runs(self, job: str, batch: int) -> None:
         self._jobs[job] = JobStatus(JobState.RUNNING, progress=Progress(batch))
 
+    def stops(self, job: str) -> None:
+        self._jobs[job] = JobStatus(JobState.STOPPED)
+
 
 @dataclass
 class Site:
@@ -228,7 +231,8 @@ def test_other_settings_are_another_driver_and_the_old_one_ends_with_its_last_qu
     assert second is not first
     assert first.alive, "harm runs there still"
     assert second.place != first.place
-    first.kill()
+    for job in ("fine", "harm"):
+        first.stops(job)
     assert site.up("harm") is second
     assert site.drivers.all == [second]
     assert site.up("fine") is second
@@ -237,9 +241,22 @@ def test_other_settings_are_another_driver_and_the_old_one_ends_with_its_last_qu
 def test_settings_that_come_back_are_those_of_the_first(site: Site) -> None:
     place, plain = Path("/site"), site.file
     site.up("fine")
+    site.up("fine").stops("fine")
     site.file = with_options("x.y: 1")
-    site.up("fine")
+    site.up("fine").stops("fine")
     site.file = plain
     site.up("fine")
     assert site.drivers.place(plain, "fine", place) == place / "drivers" / "main"
     assert len(site.drivers.all) == 1
+
+
+def test_a_driver_that_somebody_was_just_given_is_not_ended(site: Site) -> None:
+    """What is to start in it is on its way."""
+    plain = site.file
+    first = site.up("fine")
+    first.runs("fine", 1)
+    site.file = with_options("x.y: 1")
+    second = site.up("harm")
+    site.file = plain
+    assert site.up("fine") is first
+    assert site.drivers.all == [first, second]

@@ -122,6 +122,26 @@ def removed(chain: Chain, chance: random.Random) -> Changed:
     return Changed(f"remove {gone.job}", replace(chain, hops=hops), touched)
 
 
+def slipped_in(chain: Chain, chance: random.Random) -> Changed:
+    """A job comes between two others: it takes the place of the second one, which reads it."""
+    number = chance.randrange(len(chain.hops) - 1)
+    hop, reader, serial = chain.hops[number], chain.hops[number + 1], chain.serial
+    new = Hop(f"j{serial}", chance.choice(SITES), f"s{serial}", chance.choice(SITES), 2)
+    hops = (*chain.hops[: number + 1], new, *chain.hops[number + 1 :])
+    after = replace(chain, hops=hops, serial=serial + 1)
+    what = f"slip {new.job} in between {hop.job} and {reader.job}"
+    return Changed(what, after, frozenset({new.job, reader.job}))
+
+
+def taken_out(chain: Chain, chance: random.Random) -> Changed:
+    """A job goes: the one behind it reads what it read."""
+    number = chance.randrange(len(chain.hops) - 1)
+    gone, reader = chain.hops[number], chain.hops[number + 1]
+    hops = (*chain.hops[:number], *chain.hops[number + 1 :])
+    touched = frozenset({gone.job, reader.job})
+    return Changed(f"take {gone.job} out", replace(chain, hops=hops), touched)
+
+
 def redirected(chain: Chain, chance: random.Random) -> Changed:
     """A stream between two jobs goes to another site's broker."""
     number = chance.randrange(len(chain.hops) - 1)
@@ -143,7 +163,7 @@ def grown(chain: Chain, chance: random.Random) -> Changed:
     return Changed(f"{hop.partitions + 1} partitions of {hop.stream}", after, touched)
 
 
-KINDS = (moved, versioned, inserted, removed, redirected, grown)
+KINDS = (moved, versioned, inserted, removed, slipped_in, taken_out, redirected, grown)
 
 
 def script(chain: Chain, chance: random.Random, count: int) -> Iterator[Changed]:

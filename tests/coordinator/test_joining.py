@@ -130,6 +130,49 @@ def test_a_job_goes_on_where_its_query_was_that_is_gone() -> None:
     assert lab.begins("b") == {"more": {0: 4}}
 
 
+LINE = """
+streams: {raw: {schema: {n: int}}, mid: {schema: {n: int}}, out: {}}
+jobs:
+  a: {from: raw, to: mid, sql: SELECT n FROM raw}
+  b: {from: mid, to: out, sql: SELECT n FROM mid}
+"""
+SLIPPED = LINE.replace("out: {}}", "more: {schema: {n: int}}, out: {}}").replace(
+    "  b: {from: mid, to: out, sql: SELECT n FROM mid}",
+    "  b: {from: more, to: out, sql: SELECT n FROM more}\n"
+    "  x: {from: mid, to: more, sql: SELECT n FROM mid}",
+)
+
+
+def test_who_takes_over_begins_where_the_other_stopped() -> None:
+    """Between the beginning of the change and the stop of the one that leaves it read on."""
+    lab = Lab(rests=False, keeps=False)
+    lab.apply(LINE)
+    lab.ends = {"mid": {0: 4}}
+    lab.ran("b", mid=7)
+    lab.apply(SLIPPED)
+    assert lab.begins("x") == {"mid": {0: 7}}
+    assert lab.begins("b") == {}, "a new stream from its first record"
+    lab.ends = {"mid": {0: 10}}
+    lab.ran("x", mid=12)
+    lab.ran("b", more=12)
+    lab.apply(LINE)
+    assert lab.begins("b") == {"mid": {0: 12}}
+
+
+THIRD = "  c: {from: mid, sql: SELECT n FROM mid}\n"
+
+
+def test_of_several_that_leave_the_one_that_read_least_counts() -> None:
+    lab = Lab(rests=False, keeps=False)
+    both = f"{LINE}{THIRD}"
+    lab.apply(both)
+    lab.ends = {"mid": {0: 4}}
+    lab.ran("b", mid=9)
+    lab.ran("c", mid=7)
+    lab.apply(SLIPPED)
+    assert lab.begins("x") == {"mid": {0: 7}}
+
+
 @pytest.mark.parametrize("stateful", [False, True])
 def test_a_log_that_is_made_anew_is_read_from_its_first_record(stateful: bool) -> None:
     lab = Lab(rests=False, keeps=False)

@@ -21,6 +21,8 @@ from millrace.ports import JobState
 _LIVING = (JobState.RUNNING, JobState.STARTING)
 #: Between a driver's name and its settings, where these are not the first that it had.
 _OTHER = "+"
+#: So long who asked for a driver may take to start something in it.
+_KEPT_SECONDS = 60.0
 
 
 @dataclass(slots=True)
@@ -39,6 +41,8 @@ class Drivers:
     _lives: dict[str, Lives] = field(default_factory=dict)
     #: The generation of each driver whose end was taken note of last.
     _ends: dict[str, int] = field(default_factory=dict)
+    #: By driver: for which queries it was asked, and when last.
+    _given: dict[str, dict[str, float]] = field(default_factory=dict)
     #: By driver: the settings that the first of its name had.
     _settings: dict[str, str] = field(default_factory=dict)
     _closing: bool = False
@@ -55,6 +59,7 @@ class Drivers:
             if self._closing:
                 raise OperationFailed("closing", f"site {self.site} is being closed")
             driver = self._driver(file, query, tools)
+            self._given.setdefault(self.name(file, query), {})[query] = time.monotonic()
             news, left = not driver.alive, self._left(self.name(file, query))
         for other in left:
             other.close()
@@ -76,8 +81,16 @@ class Drivers:
         """The drivers that a driver took the place of and in which nothing runs; forgotten here."""
         own = name.partition(_OTHER)[0]
         others = [one for one in self._drivers if one != name and one.partition(_OTHER)[0] == own]
-        idle = [one for one in others if not _busy(self._drivers[one])]
-        return [self._drivers.pop(one) for one in idle]
+        return [self._drivers.pop(one) for one in others if not self._used(one)]
+
+    def _used(self, name: str) -> bool:
+        """Whether a driver has queries that nobody stopped, or is about to get one."""
+        statuses = self._drivers[name].status()
+        if any(status.state is not JobState.STOPPED for status in statuses.values()):
+            return True
+        before = time.monotonic() - _KEPT_SECONDS
+        given = self._given.get(name, {})
+        return any(query not in statuses and at > before for query, at in given.items())
 
     def place(self, file: Pipeline, query: str, site: Path) -> Path:
         """Return the folder of a query's driver, in that of its site."""
@@ -166,7 +179,3 @@ def _runs(driver: Driver, query: str) -> bool:
     """Whether a query runs in a driver, or is about to."""
     status = driver.status().get(query)
     return status is not None and status.state in _LIVING
-
-
-def _busy(driver: Driver) -> bool:
-    return any(status.state in _LIVING for status in driver.status().values())

@@ -79,6 +79,7 @@ class SiteWorkshop:
 
     def engine(self, file: Pipeline, query: str) -> Driver:
         """Return the driver of a query, up; one that died is started again."""
+        self.drivers.settle(self.place)
         return self.drivers.up(file, query)
 
     def order(

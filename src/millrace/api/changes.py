@@ -129,7 +129,7 @@ def changed(
 
 
 def _refuse_inner(desk: Desk, wanted: Pipeline) -> None:
-    """Raise where jobs would newly send to what only the machines of sites reach.
+    """Raise where jobs that are new, or not as they were, send to what only their sites reach.
 
     Their metadata, their consoles: what is there is not for all who may change pipelines.
     """
@@ -138,10 +138,9 @@ def _refuse_inner(desk: Desk, wanted: Pipeline) -> None:
     for name, job in wanted.jobs.items():
         if job.write is None or job.write.url is None:
             continue
-        before = known[name].write if name in known else None
         with suppress(ValueError):
             host = urlsplit(job.write.url).hostname or ""
-            if is_inner(host) and (before is None or before.url != job.write.url):
+            if is_inner(host) and known.get(name) != job:
                 raise Problem(
                     403,
                     "inner-address",

@@ -34,6 +34,7 @@ def operation_document(operation: Operation) -> dict[str, Any]:
         "keeps": operation.keeps,
         "lost": sorted(operation.lost),
         "ends": dict(operation.ends),
+        "left": dict(operation.left),
         "remade": sorted(operation.remade),
     }
 
@@ -48,6 +49,7 @@ def operation_of(document: Mapping[str, Any], plan: Mapping[str, Any], now: floa
         "since": since,
         "lost": frozenset(known["lost"]),
         "ends": _positions_of(known.get("ends", {})),
+        "left": _positions_of(known.get("left", {})),
         "remade": frozenset(known.get("remade", ())),
     }
     return Operation(**{**known, **parsed})

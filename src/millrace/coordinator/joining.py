@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from millrace.coordinator.deployment import Deployment, with_files
+from millrace.coordinator.deployment import Deployment, Placed, with_files
 from millrace.coordinator.files import Files
-from millrace.coordinator.phases import Reports, makes_log
+from millrace.coordinator.phases import PART, Reports, makes_log
 from millrace.model.job import Job
 from millrace.model.places import Key
-from millrace.model.step import Kind, Plan
+from millrace.model.step import Kind, Plan, Step
 from millrace.model.stream import Transport
-from millrace.ports.link import PipelineGoal, Thing
+from millrace.ports.link import PipelineGoal, Positions, Thing
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +95,29 @@ class Joining:
             report = reports.get(it.site)
             if report is not None and report.joined == self.wanted and it.thing in report.ends:
                 found[name] = report.ends[it.thing]
+        return found
+
+    def left(self, step: Step, placed: Placed, ends: Positions, before: Positions) -> Positions:
+        """Return where queries stopped in streams that others join, with one more that stopped.
+
+        Who takes over begins there, and not where the stream ended before that: nothing is read
+        twice. Of several that leave, the one that read least counts.
+        """
+        number = placed.goal.revision
+        names = (stream.partition(PART)[0] for stream in step.drains)
+        reached = {
+            self.files.key((name, number)): placed.reached[name]
+            for name in names
+            if name in placed.reached
+        }
+        found = dict(before)
+        for name in ends:
+            at = reached.get(self.files.key((name, self.wanted)))
+            if at is not None and name in before:
+                parts = at.keys() | before[name].keys()
+                at = {part: min(at.get(part, 0), before[name].get(part, 0)) for part in parts}
+            if at is not None:
+                found[name] = at
         return found
 
 

@@ -79,8 +79,9 @@ class Operation:
     done: Mapping[str, int] = field(default_factory=dict)
     #: By step, since when a phase of it is ordered.
     since: Mapping[str, float] = field(default_factory=dict)
-    #: By step of a query that stops and starts again: since when it was to stand still, and how
-    #: long it did, in seconds. What is on its way while a coordinator ends is not measured.
+    #: By query that stops and starts again: since when it was to stand still; and by the step in
+    #: which it starts, how long it did, in seconds. What is on its way while a coordinator ends is
+    #: not measured.
     halted: Mapping[str, float] = field(default_factory=dict)
     downtime: Mapping[str, float] = field(default_factory=dict)
     #: What went wrong and is not dealt with yet; and why it was undone.
@@ -94,6 +95,8 @@ class Operation:
     lost: frozenset[str] = frozenset()
     #: By stream that queries newly read, as the wanted file names it: where it ended as this began.
     ends: Positions = field(default_factory=dict)
+    #: Of these, where queries stopped that leave them: who takes over begins there.
+    left: Positions = field(default_factory=dict)
     #: The streams of the wanted file whose logs were made anew before this was undone.
     remade: frozenset[str] = frozenset()
 
@@ -209,8 +212,11 @@ def _step(moment: Moment, step: Step, setting: Setting) -> Moment:
         since = {name: at for name, at in operation.since.items() if name != step.id}
         after = replace(operation, done={**operation.done, step.id: count + 1}, since=since)
         after = _timed(after, step, phase, setting.now)
-        left = finished(deployment, step, phase, setting.reports)
-        return replace(moment, operation=after, deployment=left).told(EntryKind.EFFECT, step, phase)
+        rest = finished(deployment, step, phase, setting.reports)
+        if phase is Phase.STOP and operation.state is OperationState.RUNNING:
+            joining, placed = after.joining(setting.files), rest.jobs[step.name]
+            after = replace(after, left=joining.left(step, placed, after.ends, after.left))
+        return replace(moment, operation=after, deployment=rest).told(EntryKind.EFFECT, step, phase)
     waited = setting.now - operation.since[step.id]
     # What is being undone is tried for as long as it takes: there is nothing to go back to.
     # So is what can't be undone: all else is done then.
@@ -240,9 +246,9 @@ def _silent(site: str) -> str:
 
 def _timed(operation: Operation, step: Step, phase: Phase, now: float) -> Operation:
     """Take note how long a query stood still, when it runs again."""
-    if phase is not Phase.START or step.id not in operation.halted:
+    if phase is not Phase.START or step.name not in operation.halted:
         return operation
-    took = round(max(now - operation.halted[step.id], 0.0), 3)
+    took = round(max(now - operation.halted[step.name], 0.0), 3)
     return replace(operation, downtime={**operation.downtime, step.id: took})
 
 
@@ -253,7 +259,9 @@ def _ordered(moment: Moment, step: Step, phase: Phase, setting: Setting) -> Mome
     start = setting.start(before, step) if phase is Phase.START else None
     after = ordered(before, step, phase, setting.files, operation.target, start)
     since = {**operation.since, step.id: setting.now}
-    halted = {**operation.halted, step.id: setting.now} if phase is Phase.STOP else operation.halted
+    halted = operation.halted
+    if phase is Phase.STOP:  # one that stopped in a step of its own stands still since then
+        halted = {step.name: setting.now, **halted}
     told = replace(operation, since=since, halted=halted)
     begun = replace(moment, operation=told, deployment=after)
     return begun.told(EntryKind.INTENT, step, phase)
@@ -274,6 +282,7 @@ def undoing(moment: Moment, plan: Plan) -> Moment:
         downtime={},
         why="",
         ends={},
+        left={},
         remade=frozenset(remade),
     )
     return replace(moment, operation=operation)

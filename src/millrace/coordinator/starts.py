@@ -55,7 +55,7 @@ class Change:
             former,
             undone,
             operation.lost,
-            operation.ends,
+            {**operation.ends, **operation.left},
             frozenset(made),
             reports,
         )

@@ -41,7 +41,8 @@ def foreseen(step: Step, estimates: Estimates) -> float | None:
     """
     if step.kind is not Kind.JOB:
         return None
-    if step.action in (Action.CHANGE, Action.MOVE):
+    stopped = f"{Action.STOP} {Kind.JOB} {step.name}" in step.after
+    if step.action in (Action.CHANGE, Action.MOVE) or (step.action is Action.START and stopped):
         return float(getattr(estimates, _kind(step)))
     return 0.0
 

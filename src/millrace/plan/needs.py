@@ -10,10 +10,11 @@ Needed:
 - pilots before brokers before streams, and back again.
 
 Wished, and given up where it would make a circle: readers of a new stream start before a writer
-that is switched over to it, so that records don't wait; a reader that takes over starts before the
-one that leaves. Giving a wish up costs no record: a new stream is kept from its creation for its
-declared readers, and a new reader of a stream that was there begins where that stream ended when
-the plan began. Jobs that are all new start side by side: a chain would start one by one else.
+that is switched over to it, so that records don't wait; a reader that takes over starts after the
+one that leaves, and begins where that one stopped. Giving a wish up costs no record: a new stream
+is kept from its creation for its declared readers, and a new reader of a stream that was there
+begins where that stream ended when the plan began; what the one that leaves reads after that is
+read twice then. Jobs that are all new start side by side: a chain would start one by one else.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ def wishes(draft: Draft) -> list[list[Edge]]:
         joining = [name for name in readers if name not in was]
         leaving = [name for name in was - stay if name in draft.last]
         dear += [
-            (draft.first[one], draft.last[other])
+            (draft.last[other], draft.first[one])
             for one in joining
             for other in leaving
             if one != other

@@ -70,7 +70,7 @@ class Log(Protocol):
     def last(self, stream: str, time: int, most: int) -> Sequence[Record] | None:
         """Return what is there now from the positions of `since` on.
 
-        None where that is more than `most` records.
+        None where that is more than `most` records, or more than is held in memory.
         """
         ...
 

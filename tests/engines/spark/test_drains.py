@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from millrace.engines.spark import lease
 from millrace.engines.spark.drains import drained, not_drained
 from millrace.engines.spark.jobs import Jobs
 from millrace.errors import OperationFailed
@@ -44,3 +46,26 @@ def test_a_job_that_is_not_there_is_drained_only_where_nothing_was_left() -> Non
 
 def test_a_reason_names_the_job_once() -> None:
     assert not_drained("j", "job j: no disk").message == "job j was not drained: no disk"
+
+
+def test_a_start_that_fails_lets_go_of_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the job ran before, it goes on: in another driver, perhaps."""
+    jobs = Jobs(cast(Any, None), cast(Any, None), lambda _: None)
+    made = SimpleNamespace(
+        query=None,
+        choice=None,
+        session=SimpleNamespace(streams=SimpleNamespace(addListener=lambda _: None)),
+    )
+    monkeypatch.setattr(Jobs, "_prepared", lambda *_: made)
+
+    def fails(*_: object) -> None:
+        raise OperationFailed("no", "no room for it")
+
+    monkeypatch.setattr("millrace.engines.spark.jobs.once_of", fails)
+    with pytest.raises(OperationFailed, match="no room"):
+        jobs.start(order(tmp_path))
+    left = lease.holder(tmp_path)
+    assert left is not None
+    assert left.pid == lease.NOBODY

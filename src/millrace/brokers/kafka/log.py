@@ -26,6 +26,8 @@ from millrace.ports import Record, Span
 #: How long a call to the broker may take, in seconds.
 LIMIT = 30.0
 _LARGEST = 256 * 1024 * 1024
+#: So many bytes of records are held in memory at once.
+_MUCH = 64 * 1024 * 1024
 
 
 class KafkaLog:
@@ -199,7 +201,13 @@ class KafkaLog:
             ends = {part: _span(consumer, stream, part).end for part in partitions}
             if sum(max(end - start[part], 0) for part, end in ends.items()) > most:
                 return None
-            return list(self._taken(consumer, stream, start, ends, LIMIT))
+            found, size = [], 0
+            for record in self._taken(consumer, stream, start, ends, LIMIT):
+                size += len(record.value or b"")
+                if size > _MUCH:
+                    return None
+                found.append(record)
+            return found
 
     def _consumer(self, complaints: Complaints) -> Consumer:
         return Consumer(

@@ -111,6 +111,9 @@ class Jobs:
             with self._lock:
                 self._queries[name] = started
                 self._started |= {job.name: order for job in order.jobs}
+        except BaseException:
+            lease.let_go(order.place)  # where it ran before it may go on
+            raise
         finally:
             listener.known.set()
         if started.over:
