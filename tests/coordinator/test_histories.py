@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
@@ -22,6 +23,14 @@ from tests.plan.test_plan_properties import SITES, seeded_world
 @pytest.mark.parametrize("seed", range(60))
 def test_changes_are_done(seed: int) -> None:
     """Without faults: a file after another, each in force before the next."""
+    for play, wanted in history(seed):
+        assert play.board.operation is not None
+        assert play.board.operation.state is OperationState.DONE
+        play.check(wanted)
+
+
+def history(seed: int) -> Iterator[tuple[Play, Pipeline]]:
+    """Give four files one after another, each when all was done that it asks for."""
     chance = random.Random(seed)
     play = Play(SITES, chance)
     wanted: Pipeline | None = None
@@ -29,22 +38,14 @@ def test_changes_are_done(seed: int) -> None:
         wanted = seeded_world(chance, wanted)
         play.submit(wanted)
         play.settle()
-        assert play.board.operation is not None
-        assert play.board.operation.state is OperationState.DONE
-        play.check(wanted)
+        yield play, wanted
 
 
 def test_streams_get_new_readers_and_new_logs_in_these_histories() -> None:
     """Each of them is held to where it begins: see `witness`."""
     joined = anew = 0
     for seed in range(10):
-        chance = random.Random(seed)
-        play = Play(SITES, chance)
-        wanted: Pipeline | None = None
-        for _ in range(4):
-            wanted = seeded_world(chance, wanted)
-            play.submit(wanted)
-            play.settle()
+        *_, (play, _) = history(seed)
         joined += play.witness.joined
         anew += play.witness.anew
     assert joined > 10

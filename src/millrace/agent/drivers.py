@@ -59,14 +59,15 @@ class Drivers:
             if self._closing:
                 raise OperationFailed("closing", f"site {self.site} is being closed")
             driver = self._driver(file, query, tools)
-            self._given.setdefault(self.name(file, query), {})[query] = time.monotonic()
-            news, left = not driver.alive, self._left(self.name(file, query))
+            name = self.name(file, query)
+            self._given.setdefault(name, {})[query] = time.monotonic()
+            news, left = not driver.alive, self._left(name)
         for other in left:
             other.close()
         driver.wait()
         if news:
             page = f": {driver.page}" if driver.page else ""
-            self.say(f"driver {self.name(file, query)} is up{page}")
+            self.say(f"driver {name} is up{page}")
         return driver
 
     def name(self, file: Pipeline, query: str) -> str:
