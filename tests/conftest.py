@@ -32,11 +32,11 @@ def allowed_skips() -> list[str]:
 
 #: Modules that run a whole Spark, apart from the small ones: each uses all cores it can get.
 HEAVY = (
-    "tests/changes/test_changes.py",
     "tests/cli/test_ends.py",
     "tests/cli/test_new.py",
     "tests/cli/test_run.py",
     "tests/coordinator/test_kills.py",
+    "tests/coordinator/test_lost_sites.py",
     "tests/coordinator/test_sites.py",
     "tests/engines/spark/test_binary_jobs.py",
     "tests/engines/spark/test_cluster.py",
@@ -56,11 +56,17 @@ HEAVY = (
     "tests/engines/spark/test_overload.py",
     "tests/engines/spark/test_state_kills.py",
     "tests/engines/spark/test_versions.py",
-    "tests/examples/test_moves.py",
     "tests/examples/test_run.py",
     "tests/examples/test_traffic.py",
-    "tests/faults/test_faults.py",
     "tests/testing/test_jobs.py",
+)
+
+
+#: Modules with a whole site, or several, under load: what runs beside them would starve.
+ALONE = (
+    "tests/changes/test_changes.py",
+    "tests/examples/test_moves.py",
+    "tests/faults/test_faults.py",
 )
 
 
@@ -78,8 +84,11 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what needs the machine for itself."""
     for item in items:
-        if item.path.relative_to(config.rootpath).as_posix() in HEAVY:
+        path = item.path.relative_to(config.rootpath).as_posix()
+        if path in HEAVY or path in ALONE:
             item.add_marker(pytest.mark.spark)
+        if path in ALONE:
+            item.add_marker(pytest.mark.alone)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

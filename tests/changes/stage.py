@@ -60,16 +60,25 @@ class Stage:
         keeper = next(keeper for keeper in keepers if keeper.site == site)
         return keeper.workshop.broker(pipeline).log
 
-    def loaded(self, pipeline: Pipeline, load: Load, run: str) -> Future[RunReport]:
-        """Begin to send a load from `in` to `out`, and to check what arrives."""
+    def await_load(self, pipeline: Pipeline, count: int) -> None:
+        """Wait until so many records more are in `in`: till then a change hits nothing."""
+        log = self.log(pipeline, "in")
+        before = sum(span.end for span in log.ends("in").values())
+        self.until(lambda: sum(s.end for s in log.ends("in").values()) >= before + count, LIMIT)
+
+    def loaded(
+        self, pipeline: Pipeline, load: Load, run: str, enough: Callable[[], bool]
+    ) -> Future[RunReport]:
+        """Begin to send a load from `in` to `out`, till there is enough; and to check it."""
         result: Future[RunReport] = Future()
 
         def work() -> None:
             logs = self.log(pipeline, "in"), self.log(pipeline, "out")
             try:
                 found = run_check(
-                    logs[0], "in", logs[1], "out", load, run=run, wait=LIMIT, settle=3.0
-                )
+                    logs[0], "in", logs[1], "out", load, run=run, wait=LIMIT, settle=3.0,
+                    enough=enough,
+                )  # fmt: skip
                 result.set_result(found)
             except BaseException as error:
                 result.set_exception(error)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,7 @@ from millrace.machine import Folders, Java, fetch_jars
 from millrace.model.pipeline import Pipeline
 from millrace.ports import JobState, Log, Record
 from millrace.spec import load_text
+from millrace.stores.archive import pack
 from millrace.stores.artifacts import Artifacts, LocalDepot
 from millrace.stores.sqlite import SqliteStore
 
@@ -93,9 +95,9 @@ class Cloud:
         self.coordinator = made
         return made
 
-    def apply(self, wanted: Pipeline) -> Operation:
+    def apply(self, wanted: Pipeline, code: str | None = None) -> Operation:
         assert self.coordinator is not None
-        begun = self.coordinator.apply(Submission(wanted))
+        begun = self.coordinator.apply(Submission(wanted, code=code))
         until = time.monotonic() + LIMIT
         while not (found := self.coordinator.operation(begun.id)).state.over:
             assert time.monotonic() < until, found
@@ -114,12 +116,12 @@ class Cloud:
         found = log.read("out", dict.fromkeys(ends, 0), ends)
         return Counter(json.loads(record.value or b"")["h"] for record in found)
 
-    def wait_for(self, log: Log, count: int) -> None:
+    def wait_for(self, log: Log, count: int, stream: str = "out") -> None:
         """Go on until there are so many results."""
         assert self.coordinator is not None
         until = time.monotonic() + LIMIT
-        while sum(span.end for span in log.ends("out").values()) < count:
-            assert time.monotonic() < until, (log.ends("out"), self.coordinator.boards)
+        while sum(span.end for span in log.ends(stream).values()) < count:
+            assert time.monotonic() < until, (log.ends(stream), self.coordinator.boards)
             self.rounds.round()
             time.sleep(0.05)
 
@@ -191,8 +193,9 @@ WINDOWS = """
 pipeline: roads
 sites: {north: {broker: kafka}, cloud: {broker: kafka}}
 streams:
-  raw: {site: north, schema: {n: int, at: timestamp}}
+  raw: {site: north, schema: {n: int, at: timestamp, car: string}}
   out: {site: cloud}
+  sums: {site: cloud, schema: {n: int, car: string, sum: long}}
 jobs:
   count:
     site: SITE
@@ -200,6 +203,15 @@ jobs:
     to: out
     window: {of: 10 s, by: at, late: count}
     aggregate: {n: count(*), sum: sum(n)}
+  sums: {site: SITE, from: raw, to: sums, state: {code: "sums:Sum", key: car}}
+"""
+CODE = """
+class Sum:
+    sum: int = 0
+
+    def on_record(self, record, now):
+        self.sum += record["n"]
+        return {"n": record["n"], "car": record["car"], "sum": self.sum}
 """
 
 
@@ -208,39 +220,61 @@ def windows(site: str) -> Pipeline:
 
 
 def timed(numbers: range) -> list[Record]:
-    return [
-        Record(json.dumps({"n": n, "at": f"2026-01-01T00:{n // 60:02}:{n % 60:02}Z"}).encode())
-        for n in numbers
-    ]
+    return [Record(json.dumps(_passing(n)).encode()) for n in numbers]
 
 
-def test_a_window_moves_in_the_middle_with_what_it_holds(cloud: Cloud) -> None:
+def _passing(n: int) -> dict[str, object]:
+    return {"n": n, "at": f"2026-01-01T00:{n // 60:02}:{n % 60:02}Z", "car": f"c{n % 3}"}
+
+
+def rows(log: Log, stream: str) -> list[dict[str, Any]]:
+    """All results of a stream."""
+    ends = {part: span.end for part, span in log.ends(stream).items()}
+    found = log.read(stream, dict.fromkeys(ends, 0), ends)
+    return [json.loads(record.value or b"") for record in found]
+
+
+def test_state_moves_in_the_middle_with_what_it_holds(cloud: Cloud, tmp_path: Path) -> None:
     """The results are those of a run without the move: no window is lost, cut or told twice.
 
-    The first try fails at the new place: it is undone, and the window goes on at the old one.
+    The same holds for a state of each car. The first try fails at the new place: it is undone, and
+    both go on at the old one.
     """
-    assert cloud.apply(windows("north")).state is OperationState.DONE
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "sums.py").write_text(CODE)
+    code = cloud.depot.local.artifacts.put([pack(folder)])
+    assert cloud.apply(windows("north"), code).state is OperationState.DONE
     log = cloud.shops["north"].broker(windows("north")).log
     log.write("raw", timed(range(95)))  # nine windows are closed by that, one is open
     out = cloud.shops["cloud"].broker(windows("north")).log
     cloud.wait_for(out, 9)
+    cloud.wait_for(out, 95, "sums")
     cloud.depot.lost = True
-    failed = cloud.apply(windows("cloud"))
+    failed = cloud.apply(windows("cloud"), code)
     assert failed.state is OperationState.UNDONE
     assert "the disk with artifacts is gone" in failed.reason
-    assert cloud.runs() == {("count", "north")}
+    assert cloud.runs() == {("count", "north"), ("sums", "north")}
     log.write("raw", timed(range(95, 125)))
     cloud.wait_for(out, 12)
     cloud.depot.lost = False
-    moved = cloud.apply(windows("cloud"))
+    moved = cloud.apply(windows("cloud"), code)
     assert moved.state is OperationState.DONE
-    assert cloud.runs() == {("count", "cloud")}
+    assert cloud.runs() == {("count", "cloud"), ("sums", "cloud")}
     assert moved.downtime["move job count"] > 0
     log.write("raw", timed(range(125, 200)))
     cloud.wait_for(out, 19)
-    ends = {part: span.end for part, span in out.ends("out").items()}
-    rows = [json.loads(r.value or b"") for r in out.read("out", dict.fromkeys(ends, 0), ends)]
+    cloud.wait_for(out, 200, "sums")
+    check_windows(rows(out, "out"))
+    sums = sorted(rows(out, "sums"), key=lambda row: int(row["n"]))
+    assert sums == [
+        {"n": n, "car": f"c{n % 3}", "sum": sum(range(n % 3, n + 1, 3))} for n in range(200)
+    ]
+
+
+def check_windows(found: list[dict[str, Any]]) -> None:
+    """Each window is there once, with all that belongs to it."""
     wanted = {10 * w: (10, sum(range(10 * w, 10 * w + 10))) for w in range(19)}
-    found = {int(r["start"][14:16]) * 60 + int(r["start"][17:19]): (r["n"], r["sum"]) for r in rows}
-    assert found == wanted
-    assert len(rows) == len(wanted)
+    starts = {int(row["start"][14:16]) * 60 + int(row["start"][17:19]): row for row in found}
+    assert {start: (row["n"], row["sum"]) for start, row in starts.items()} == wanted
+    assert len(found) == len(wanted)

@@ -54,15 +54,17 @@ def test_all_that_passes_arrives_though_the_edges_go(sites: Stage) -> None:
     good, malformed = sum(wanted.used.values()), sum(wanted.malformed.values())
     slices = list(drive.slices(SEED, SECONDS, PER_SECOND, vehicles.SENSORS, 2.0))
     merged, passed = sites.log(cloud, "merged"), 0
+    half = len(slices) // 2
     for number, (_, of) in enumerate(slices):
-        if number == len(slices) // 2:
-            applied(sites, cloud)
-            assert {job.site for job in sites.station.jobs("road-traffic")} == {"cloud"}
-        where = fog if number < len(slices) // 2 else cloud
+        where = fog if number <= half else cloud
         for sensor, records in of.items():
             sites.log(where, vehicles.stream(sensor)).write(vehicles.stream(sensor), records)
             passings = [expected.read(record.value or b"") for record in records]
             passed += sum(1 for one in passings if one is not None and expected.cleaned(one))
+        if number == half:  # while these are on their way
+            assert count(merged, "merged") < passed
+            applied(sites, cloud)
+            assert {job.site for job in sites.station.jobs("road-traffic")} == {"cloud"}
         sites.until(lambda: count(merged, "merged") >= passed, LIMIT)  # noqa: B023 - at once
     assert (passed, count(merged, "merged")) == (good, good)
     assert count(sites.log(cloud, "rejected"), "rejected") == malformed

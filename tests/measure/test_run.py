@@ -61,6 +61,17 @@ def test_a_sound_pipeline_is_found_sound() -> None:
     assert found.load_ended - found.load_started >= 0.09
 
 
+def test_a_load_ends_when_there_is_enough() -> None:
+    log, asked = memory(), iter(range(1000))
+    with pipeline(log):
+        found = run_check(
+            log, "in", log, "out", LOAD, run="run", wait=20, settle=0.1,
+            enough=lambda: next(asked) >= 50,
+        )  # fmt: skip
+    assert found.problems() == []
+    assert found.report.sent == found.report.read == 50
+
+
 def test_lost_records_are_missed_once_the_wait_is_over() -> None:
     log = memory()
     with pipeline(log, lambda record: [] if record.position % 7 == 3 else [record]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from millrace.brokers.kafka import AttachedKafka, ManagedKafka
+from millrace.brokers.kafka import AttachedKafka, MadeTopics, ManagedKafka
 from millrace.errors import OperationFailed
 from millrace.machine import Folders, Java
 from millrace.machine.address import coordinator_folder
@@ -26,7 +26,8 @@ def broker_of(site: Site, place: Path, java: Java, jars: Path) -> AttachedKafka:
     where = f"sites.{site.name}.broker.options"
     options = resolved(broker.options, where)
     if broker.address is not None:
-        return AttachedKafka(_client(broker.address, options), where)
+        made = MadeTopics(place / "kafka-topics")
+        return AttachedKafka(_client(broker.address, options), where, made)
     return ManagedKafka(place / "kafka", java, jars, client=options, where=where)
 
 

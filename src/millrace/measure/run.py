@@ -29,6 +29,7 @@ def run_check(
     settle: float = 2.0,
     late_after: float | None = None,
     clock: Callable[[], float] = time.time,
+    enough: Callable[[], bool] | None = None,
 ) -> RunReport:
     """Write a load to one stream while reading another from its end as of now; compare them.
 
@@ -37,6 +38,7 @@ def run_check(
     can't be read or written; a failure of reading that may pass is tried again until then.
 
     A record has arrived when the broker says, as its `time`, or when it was read without that.
+    The load ends before its time when there is `enough`.
     """
     checker = Checker(run)
     checker.expect(0, load.count)
@@ -47,8 +49,10 @@ def run_check(
         records = paced(
             run, 0, load.rate, load.seconds, load.keys, load.seed, load.size, clock=clock
         )
-        log_in.write(stream_in, _while_alive(records, reader))
+        sent = log_in.write(stream_in, _while_wanted(records, reader, enough))
         ended = clock()
+        if enough is not None:
+            reader.expect(sent)
         reader.done.wait(wait)
         reader.join(settle)
     finally:
@@ -58,10 +62,12 @@ def run_check(
     return RunReport(checker.report(), started, ended)
 
 
-def _while_alive(records: Iterator[Record], reader: _Reader) -> Iterator[Record]:
+def _while_wanted(
+    records: Iterator[Record], reader: _Reader, enough: Callable[[], bool] | None
+) -> Iterator[Record]:
     """The records, as long as somebody reads the other end: no use to load for an hour else."""
     for record in records:
-        if not reader.is_alive():
+        if not reader.is_alive() or (enough is not None and enough()):
             return
         yield record
 
@@ -88,7 +94,12 @@ class _Reader(threading.Thread):
         self._late_after = late_after
         self._clock = clock
         self._stop_asked = threading.Event()
+        self._sent: int | None = None
         self._at = {part: span.end for part, span in log.ends(stream).items()}
+
+    def expect(self, count: int) -> None:
+        """Say how many records were sent after all."""
+        self._sent = count
 
     def finish(self) -> None:
         """Read up to the end as of now, and end."""
@@ -123,8 +134,17 @@ class _Reader(threading.Thread):
         self._take(self._log.read(self._stream, dict(self._at), wait=_IDLE), stoppable=True)
         for part, span in self._log.ends(self._stream).items():
             self._at.setdefault(part, span.first)  # a partition that was added meanwhile
+        self._count()
+
+    def _count(self) -> None:
+        if self._sent is not None:
+            self._checker.expect(0, self._sent)
+            self._sent = None
+            if self._checker.complete:
+                self.done.set()
 
     def _close_up(self) -> None:
+        self._count()
         ends = {part: span.end for part, span in self._log.ends(self._stream).items()}
         self._take(self._log.read(self._stream, dict(self._at), ends), stoppable=False)
 

@@ -34,6 +34,7 @@ WRITTEN = "written from outside; stop the writers first, what comes later is not
 READ = "read from outside; read it to the end before you apply, the records go with the stream"
 DIRECT = "direct; only the buffers at both ends hold it while its reader starts again"
 GOES_ON = "state goes on where the new code fits it; where it does not, the start is refused"
+THEIRS = "at a broker that is not ours; the topic goes only if Millrace made it"
 UNREAD = "not running; what they have not read is not read any more"
 REORDERED = "written from outside; records of one key may change places as the partitions do"
 
@@ -169,6 +170,9 @@ class Draft:
             self.notes.setdefault(WRITTEN, []).append(stream.name)
         if key not in self.old.readers:
             self.notes.setdefault(READ, []).append(f"{stream.name} at {stream.site}")
+        site = self.old.pipeline.sites.get(stream.site or "")
+        if site is not None and site.broker is not None and not site.broker.managed:
+            self.notes.setdefault(THEIRS, []).append(stream.name)
 
     def _job(self, name: str) -> None:
         job, old = self.new.pipeline.jobs[name], self.old.pipeline.jobs.get(name)

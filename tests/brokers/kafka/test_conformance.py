@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from millrace.brokers.kafka import AttachedKafka, ManagedKafka
+from millrace.brokers.kafka import AttachedKafka, MadeTopics, ManagedKafka
 from millrace.errors import OperationFailed
 from millrace.model.quantity import Duration, Size
 from millrace.model.stream import Stream
@@ -138,6 +139,28 @@ def test_a_wrong_address_is_told_soon(address: str) -> None:
     assert address in caught.value.message
     assert "host:port" in caught.value.hint
     assert caught.value.transient
+
+
+def test_topics_of_others_stay_as_they_are(kafka: ManagedKafka, tmp_path: Path) -> None:
+    """A broker that is not ours: a stream's topic goes with it only where Millrace made it."""
+    theirs = Stream("theirs", retention=Duration(3_600 * Duration.UNITS["s"]))
+    kafka.ensure(theirs)
+    settings = {"bootstrap.servers": kafka.status().address}
+
+    def attached() -> AttachedKafka:
+        return AttachedKafka(settings, made=MadeTopics(tmp_path / "site" / "topics"))
+
+    ours, bare = Stream("made-by-us"), Stream("theirs", partitions=2)
+    attached().ensure(ours, bare)
+    seen = attached().status().streams
+    assert (seen["theirs"].partitions, seen["theirs"].retention_ms) == (2, 3_600_000)
+    attached().drop(bare)
+    attached().drop(ours)
+    assert "theirs" in kafka.status().streams
+    assert "made-by-us" not in kafka.status().streams
+    attached().ensure(ours)
+    attached().drop(ours)
+    assert "made-by-us" not in kafka.status().streams
 
 
 def test_status_of_one_that_is_away_tells_so() -> None:

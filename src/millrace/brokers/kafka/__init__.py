@@ -2,6 +2,7 @@
 
 from millrace.brokers.kafka.broker import AttachedKafka, ManagedKafka
 from millrace.brokers.kafka.log import KafkaLog
+from millrace.brokers.kafka.made import MadeTopics
 from millrace.brokers.kafka.transactions import KafkaTransactions
 
-__all__ = ["AttachedKafka", "KafkaLog", "KafkaTransactions", "ManagedKafka"]
+__all__ = ["AttachedKafka", "KafkaLog", "KafkaTransactions", "MadeTopics", "ManagedKafka"]

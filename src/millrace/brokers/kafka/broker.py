@@ -24,6 +24,7 @@ from millrace.brokers.kafka.failures import (
     metadata,
 )
 from millrace.brokers.kafka.log import KafkaLog
+from millrace.brokers.kafka.made import MadeTopics
 from millrace.brokers.kafka.server import Server, is_running, read_identity
 from millrace.brokers.kafka.settings import checked, for_java
 from millrace.brokers.kafka.topics import REPLICATION, stream_status, topic_settings
@@ -45,10 +46,16 @@ _INTERNAL = frozenset(
 
 
 class AttachedKafka:
-    """A Kafka that is already there, reached by its address."""
+    """A Kafka that is already there, reached by its address.
 
-    def __init__(self, settings: Mapping[str, str], where: str = "broker") -> None:
+    With `made`, only the topics noted there are Millrace's to remove, and to take settings from.
+    """
+
+    def __init__(
+        self, settings: Mapping[str, str], where: str = "broker", made: MadeTopics | None = None
+    ) -> None:
         self._settings = checked(settings, where)
+        self._made = made
         self.log: Log = KafkaLog(self._settings)
         self._client: AdminClient | None = None
         self._complaints = Complaints()
@@ -113,14 +120,21 @@ class AttachedKafka:
         self._wait_for(fresh)
 
     def drop(self, stream: Stream) -> None:
-        """Remove the stream; see the port."""
+        """Remove the stream; see the port. A topic that somebody else made stays."""
         topic = stream.address
+        if not self._ours(topic):
+            return
         try:
             _done(self._admin().delete_topics([topic])[topic])
             _until(lambda: topic not in self._topics(), LIMIT, f"topic {topic} did not go")
         except KafkaException as error:
             if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise failure(error.args[0], self._settings, topic) from error
+        if self._made is not None:
+            self._made.remove(topic)
+
+    def _ours(self, topic: str) -> bool:
+        return self._made is None or topic in self._made
 
     def _created(
         self, streams: Sequence[Stream], settings: Mapping[str, Mapping[str, str]]
@@ -138,6 +152,8 @@ class AttachedKafka:
                     raise failure(error.args[0], self._settings, topic) from error
                 continue
             made.add(topic)
+        if self._made is not None:
+            self._made.add(made)
         return made
 
     def _changed(self, stream: Stream, partitions: int | None, settings: Mapping[str, str]) -> None:
@@ -160,8 +176,10 @@ class AttachedKafka:
             _done(self._admin().create_partitions([more])[stream.address])
 
     def _configure(self, topic: str, settings: Mapping[str, str]) -> None:
-        """Give the topic these settings and take away those of its own that are not among them."""
+        """Give the topic these settings; one of ours loses those that are not among them."""
         own = self._own_settings([topic], LIMIT)[topic]
+        if not self._ours(topic):
+            settings = {**own, **settings}
         entries = [
             ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
             for name, value in settings.items()
