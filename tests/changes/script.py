@@ -37,7 +37,7 @@ class Chain:
 
     @classmethod
     def drawn(cls, name: str, count: int, chance: random.Random) -> Chain:
-        """Return a chain whose jobs and streams are anywhere; every third job is in real time."""
+        """Return a chain whose jobs and streams are anywhere; a third of its jobs is in real time."""
         hops = []
         for number in range(count):
             last = number == count - 1
@@ -47,7 +47,7 @@ class Chain:
                     chance.choice(SITES),
                     "out" if last else f"s{number}",
                     SITES[-1] if last else chance.choice(SITES),
-                    mode="real-time" if number % 3 == 2 else "micro-batch",
+                    mode=chance.choice(("micro-batch", "micro-batch", "real-time")),
                 )
             )
         return cls(name, tuple(hops), count)

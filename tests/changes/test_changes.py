@@ -51,9 +51,9 @@ def test_no_change_loses_or_repeats_or_reorders_a_record(sites: Stage) -> None:
         load = Load(rate=RATE, seconds=LIMIT * CHANGES, keys=50, seed=number)
         checked = sites.loaded(chain.pipeline(), load, f"script-{number}", over.is_set)
         changes = []
-        sites.await_load(chain.pipeline(), RATE)
         try:
             for change in script(chain, chance, CHANGES):
+                sites.await_load(chain.pipeline(), RATE)
                 changes.append(changed(sites, change, f"seed {SEED}, script {number}"))
                 chain = change.chain
         finally:

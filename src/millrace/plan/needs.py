@@ -7,6 +7,8 @@ Needed:
 - a writer lets go of a stream (`last`) before a reader that lets go of it too, so that the reader
   can read it to its end (one that goes at once does not); these edges follow the old graph, which
   has no circle but in the middle of a change;
+- a job that writes where another one leaves, which still reads what the first one wrote before,
+  starts (`first`) when that one has stopped: else its new records would overtake its older ones;
 - pilots before brokers before streams, and back again.
 
 Wished, and given up where it would make a circle: readers of a new stream start before a writer
@@ -34,8 +36,9 @@ def needs(draft: Draft, circle: frozenset[str] = frozenset()) -> dict[str, set[s
     jobs of two files may write to each other.
     """
     after: dict[str, set[str]] = {name: set() for name in draft.steps}
-    drained = (edge for edge in _drained(draft) if not circle.issuperset(edge))
-    for edges in (_streams(draft), drained, _brokers(draft), _pilots(draft)):
+    flow = (*_drained(draft), *_overtaking(draft))
+    held = (edge for edge in flow if not circle.issuperset(edge))
+    for edges in (_streams(draft), held, _brokers(draft), _pilots(draft)):
         for before, then in edges:
             if before is not None and then is not None and before != then:
                 after[then].add(before)
@@ -71,6 +74,31 @@ def _drained(draft: Draft) -> Iterator[tuple[str, str]]:
         for reader in (name for name in readers if not _at_once(draft, name)):
             for writer in writers:
                 yield draft.last[writer], draft.last[reader]
+
+
+def _overtaking(draft: Draft) -> Iterator[tuple[str, str]]:
+    """Writers that leave a stream come before those that join it and were before them."""
+    for key, writers in draft.new.writers.items():
+        was = draft.old.writers.get(key, [])
+        leaving = [name for name in was if name not in writers and name in draft.last]
+        joining = [name for name in writers if name not in was and name in draft.last]
+        for one in joining if leaving else ():
+            behind = _behind(draft.old, one)
+            for other in leaving:
+                if other in behind and one in draft.first:
+                    yield draft.last[other], draft.first[one]
+
+
+def _behind(world: World, job: str) -> set[str]:
+    """The jobs that get what a job writes, by way of others too."""
+    found: set[str] = set()
+    waiting = [job]
+    while waiting:
+        for key in world.writes(world.pipeline.jobs[waiting.pop()]):
+            fresh = [name for name in world.readers.get(key, ()) if name not in found]
+            found.update(fresh)
+            waiting += fresh
+    return found
 
 
 def _at_once(draft: Draft, job: str) -> bool:
