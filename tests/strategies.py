@@ -119,7 +119,8 @@ def of_shape(shape: Shape) -> st.SearchStrategy[Any]:
 def of_record(record: Record, without: frozenset[str] = frozenset()) -> st.SearchStrategy[Any]:
     """Return things of a record: required fields, and any few of the others."""
     if record.of is Secret:
-        return st.builds(Secret, secret=texts)
+        kinds = st.sampled_from(("env:", "file:"))
+        return st.builds(Secret, secret=st.builds(str.__add__, kinds, texts))
 
     @st.composite
     def build(draw: Callable[[Any], Any]) -> Any:

@@ -84,4 +84,4 @@ def measure(setting: Setting) -> SitePart:
 
 
 def _kilobytes(kept: SqliteStore, kind: str) -> float:
-    return sum(len(packed(document)[0]) for document in kept.load(kind).values()) / 1024
+    return sum(len(packed(document)) for document in kept.load(kind).values()) / 1024

@@ -36,7 +36,7 @@ def test_options_become_texts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     [
         ("env:NOT_SET_AT_ALL", "NOT_SET_AT_ALL is not set", "export NOT_SET_AT_ALL"),
         ("file:/nowhere/secret", "No such file", "0600"),
-        ("kafka-password", "none runs here", "env:NAME"),
+        ("kafka-password", "no reference to a secret", "env:NAME"),
     ],
 )
 def test_a_secret_that_is_not_there_is_told(reference: str, said: str, hint: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from millrace.coordinator.tokens import Role
 from tests.api.house import BASE, House, document
+from tests.coordinator.town import Town, port, town, until
 
 EVIL = [
     "; touch canary",
@@ -22,6 +24,9 @@ EVIL = [
     "../../canary",
     "a\0b",
     "j\u043eb",  # a Cyrillic letter
+    "\uff4aob",  # a wide one
+    "j\u200bob",  # with something in it that is not seen
+    "\u202eboj",  # read from right to left
     "a|touch canary",
     "&& touch canary",
     "%(canary)s {canary} ${canary}",
@@ -71,6 +76,71 @@ def test_a_name_that_would_be_a_command_is_refused(
             assert answer.status_code == 422, (place, evil, answer.text)
             assert answer.headers["content-type"] == "application/problem+json"
     assert not list(tmp_path.rglob("*canary*"))
+
+
+#: What a name may still be: it begins no option, leads nowhere and is the same in any alphabet.
+ALLOWED = ["x-oProxyCommand", "_-rf", "a..b", "0", "a@b", "__proto__", "CON", "n" * 100]
+#: What a shell would do by these, were it given them.
+LIVE = ["; touch {}", "$(touch {})", "`touch {}`", "a\ntouch {}", "a|touch {}", "&& touch {}"]
+
+
+@pytest.mark.parametrize("text", LIVE)
+def test_a_shell_would_have_done_it(text: str, tmp_path: Path) -> None:
+    """So these texts are no harmless ones."""
+    line = f"true {text.format(tmp_path / 'canary')}"
+    subprocess.run(["sh", "-c", line], check=False, cwd=tmp_path, timeout=20)
+    assert (tmp_path / "canary").exists()
+
+
+def named(name: str, canary: Path) -> dict[str, Any]:
+    """A file in which all is called so, and in which texts that are only shown are commands."""
+    evil = " ".join(text.format(canary) for text in LIVE)
+    topic = name.replace("@", ".")
+    job = {"site": name, "from": name, "sql": "SELECT 1 AS n", "group": name}
+    return {
+        "pipeline": name,
+        "description": evil,
+        "sites": {name: {"broker": {"kind": "kafka"}, "description": evil}},
+        "streams": {name: {"site": name, "topic": topic, "schema": {"n": "int"}}},
+        "groups": {name: {}},
+        "jobs": {name: {**job, "version": evil, "description": evil}},
+    }
+
+
+@pytest.mark.timeout(120)
+def test_names_that_are_allowed_run_and_are_no_commands(tmp_path: Path) -> None:
+    """With a coordinator and an agent that are processes, and jobs that are some."""
+    (tmp_path / "town").mkdir()
+    canary, edge = tmp_path / "canary", ALLOWED[0]
+    with town(tmp_path / "town") as place:
+        at = port()
+        place.up(port=at)
+        place.token(edge)
+        place.agent(f"http://127.0.0.1:{at}", edge)
+        with place.client() as client:
+            for name in ALLOWED:
+                found = client.apply(named(name, canary), note=f"$(touch {canary})")
+                assert client.wait(found["id"], 60)["state"] == "done", name
+            jobs = {job["name"]: job["state"] for name in ALLOWED for job in client.jobs(name)}
+        assert jobs == dict.fromkeys(ALLOWED, "running")
+        assert place.runs(edge).keys() == {edge}
+        refused_by_commands(place, canary)
+    assert not [path for path in tmp_path.rglob("*canary*") if "said" not in path.name]
+
+
+def refused_by_commands(place: Town, canary: Path) -> None:
+    """Commands that are given such texts for names say no, without a traceback."""
+    texts = [text.format(canary) for text in LIVE] + [f"--oProxyCommand=touch {canary}"]
+    asked = []
+    for text in texts:
+        home = place.folder / "home"
+        asked += [place.start(home, "describe", "job", f"{text}/{text}")]
+        asked += [place.start(home, "logs", text), place.start(home, "get", "jobs", text)]
+    until(lambda: not any(one.alive for one in asked), 60, lambda: [one.said for one in asked])
+    for one in asked:
+        assert one.wait() != 0
+        assert "Traceback" not in one.said
+        assert one.said
 
 
 def hooked(url: str) -> dict[str, Any]:

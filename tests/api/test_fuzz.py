@@ -1,4 +1,9 @@
-"""Whatever is sent, no answer is a mistake of the server's; for FUZZ_SECONDS, by default 60."""
+"""Whatever is sent, no answer is a mistake of the server's; for FUZZ_SECONDS, by default 60.
+
+For two thirds of that time each operation is asked by itself, half of the requests being against
+its description; then operations are asked one after another along the links of the description,
+with what the one before answered.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +12,26 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import Any, ClassVar
 
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.errors import Unsatisfiable
+from hypothesis.stateful import run_state_machine_as_test
 from schemathesis import GenerationMode
 
 from millrace.api.app import routes
 from millrace.api.limits import Limits
-from millrace.coordinator.tokens import Role
+from tests.api.fuzzing import Sender
 from tests.api.house import House, document, opened
 
 SECONDS = float(os.environ.get("FUZZ_SECONDS", "60"))
-#: What the server may answer that is no fault of the request: each is declared.
-DECLARED = frozenset({503, 504, 507})
 THERE = {"pipeline": "p", "job": "j0", "stream": "s0", "site": "here", "operation": "p.1"}
-#: These wait by design; a stream has no end.
-LEFT_OUT = ("/api/v1/events",)
+#: In a walk along links pipelines have these names: there are not more of them than can be served.
+NAMES = ("p", "q", "r")
+JSON = "application/json"
 
 
 @pytest.fixture(scope="module")
@@ -35,31 +40,37 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         yield found
 
 
+@contextmanager
+def served(house: House) -> Iterator[Sender]:
+    """Serve a pipeline; what was sent meanwhile hindered nobody."""
+    with house.client(limits=Limits(silent_seconds=5)) as client, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        house.done(client, house.apply(client, document()))
+        yield Sender(house, str(client.base_url))
+        house.done(client, house.apply(client, document("after")))
+
+
+def description() -> Any:
+    return schemathesis.openapi.from_dict(routes().openapi())
+
+
 @pytest.mark.timeout(SECONDS + 120)
 def test_nothing_that_is_sent_breaks_it(house: House) -> None:
-    schema = schemathesis.openapi.from_dict(routes().openapi())
-    found: list[Any] = [one.ok() for one in list[Any](schema.get_all_operations())]
-    operations = [one for one in found if one.path not in LEFT_OUT]
-    seen: Counter[int] = Counter()
-    with house.client(limits=Limits(silent_seconds=5)) as client:
-        house.done(client, house.apply(client, document()))
-        admin, site = house.auth(Role.ADMIN), house.auth(Role.VIEWER, site="far")
-        end = time.monotonic() + SECONDS
-        rounds = 0
+    operations: list[Any] = [one.ok() for one in list[Any](description().get_all_operations())]
+    with served(house) as sender:
+        end, rounds = time.monotonic() + SECONDS * 2 / 3, 0
         while time.monotonic() < end:
             rounds += 1
             for operation in operations:
                 if time.monotonic() > end:
                     break
-                agent = operation.path.startswith("/api/v1/agent")
-                _fuzzed(operation, str(client.base_url), site if agent else admin, seen, rounds)
-        house.done(client, house.apply(client, document("after")))
-    assert seen[200] > 10, seen
+                _fuzzed(operation, sender, rounds)
+    assert sender.seen[200] > 10, sender.seen
+    assert sender.streams[200] > 2, sender.streams
+    assert sender.streams[422] > 0, sender.streams
 
 
-def _fuzzed(
-    operation: Any, url: str, headers: dict[str, str], seen: Counter[int], number: int
-) -> None:
+def _fuzzed(operation: Any, sender: Sender, number: int) -> None:
     """Send a few requests to an operation, half of them against its description."""
     mode = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)[number % 2]
 
@@ -77,17 +88,67 @@ def _fuzzed(
         if number % 3 and case.method != "DELETE":
             known = {name: THERE[name] for name in case.path_parameters or {} if name in THERE}
             case.path_parameters = {**(case.path_parameters or {}), **known}
-        if "wait" in (case.query or {}):
-            case.query["wait"] = 0
-        answer = case.call(base_url=url, headers=headers, timeout=30)
-        seen[answer.status_code] += 1
-        told = f"{case.method} {case.formatted_path} {case.query} {case.body!r}: {answer.text}"
-        assert answer.status_code < 500 or answer.status_code in DECLARED, told
-        if answer.status_code >= 400 and case.method != "HEAD":
-            kind = answer.headers["content-type"][0]
-            plain = answer.status_code == 400 and kind.startswith("text/plain")  # h11's own
-            assert plain or kind == "application/problem+json", told
+        sender.send(case)
 
-    with suppress(Unsatisfiable), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with suppress(Unsatisfiable):
         send()
+
+
+def walking(sender: Sender) -> Any:
+    """Return a machine that asks along the links of the description, and counts where it came."""
+    along = description()
+    along.config.generation.update(modes=[GenerationMode.POSITIVE], with_security_parameters=False)
+    along.config.phases.stateful.inference.algorithms.clear()
+
+    class Walk(along.as_state_machine()):  # type: ignore[misc]
+        #: By link: how often it was followed, and led to something.
+        followed: ClassVar[Counter[str]] = Counter()
+
+        def before_call(self, case: Any) -> None:
+            """Let a file be right where a walk comes to one, which one that is drawn never is."""
+            given, number = case.path_parameters or {}, sum(sender.seen.values())
+            if "pipeline" in given:
+                given["pipeline"] = NAMES[len(given["pipeline"]) % len(NAMES)]
+            if number % 4:
+                case.headers.pop("if-match", None)
+            if case.operation.definition.raw["operationId"] in ("put_pipeline", "plan_pipeline"):
+                file = document(given["pipeline"], jobs=1 + number % 3)
+                case.body, case.media_type = {"document": file, "allow_state_loss": True}, JSON
+
+        def call(self, case: Any, **_: Any) -> Any:
+            return sender.send(case)
+
+        def validate_response(self, response: Any, case: Any, **_: Any) -> None:
+            """It was looked at as it came."""
+
+        def step(self, given: Any) -> Any:
+            output = super().step(given)
+            if given.transition is not None and given.is_applied and output is not None:
+                self.followed[given.transition.id] += output.response.status_code < 300
+            return output
+
+    return Walk
+
+
+@pytest.mark.timeout(SECONDS + 120)
+def test_nothing_that_follows_from_an_answer_breaks_it(house: House) -> None:
+    with served(house) as sender:
+        machine = walking(sender)
+        end, number = time.monotonic() + SECONDS / 3, 0
+        while time.monotonic() < end:
+            number += 1
+            run_state_machine_as_test(
+                seed(number)(machine),
+                settings=settings(
+                    max_examples=3,
+                    stateful_step_count=20,
+                    deadline=None,
+                    database=None,
+                    phases=[Phase.generate],
+                    suppress_health_check=list(HealthCheck),
+                ),
+            )
+    links = {link for link, count in machine.followed.items() if count}
+    print(f"{sum(sender.seen.values())} requests along {len(links)} links")  # noqa: T201 - for -s
+    assert len(links) > 5, machine.followed
+    assert sender.streams[200] > 0, sender.seen

@@ -37,7 +37,7 @@ class Chain:
 
     @classmethod
     def drawn(cls, name: str, count: int, chance: random.Random) -> Chain:
-        """Return a chain whose jobs and streams are anywhere; a third of its jobs is in real time."""
+        """Return a chain with jobs and streams anywhere; a third of the jobs is in real time."""
         hops = []
         for number in range(count):
             last = number == count - 1

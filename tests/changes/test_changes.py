@@ -29,7 +29,7 @@ JOBS = 10
 #: One slow machine with everything on it.
 LIMIT = 300.0
 KEPT = Path(__file__).parents[2] / "build" / "changes"
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(600 + 150 * SCRIPTS * CHANGES)
 
 
 @pytest.fixture(scope="module")

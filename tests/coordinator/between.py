@@ -1,15 +1,28 @@
-"""What lies between an agent and its coordinator: connections that freeze, or are cut."""
+"""What lies between a coordinator and who asks it: connections that freeze, or are cut."""
 
 from __future__ import annotations
 
 import select
 import socket
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 _LOOK_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Fault:
+    """How far a connection gets: so many bytes pass there and back; None is all.
+
+    Then it is reset, both ways; or `held`, so that nothing comes any more and nobody learns why.
+    """
+
+    there: int | None = None
+    back: int | None = None
+    held: bool = False
 
 
 @dataclass
@@ -22,6 +35,8 @@ class Between:
     #: How many connections were made, and the numbers of those that are frozen.
     made: int = 0
     frozen: set[int] = field(default_factory=set)
+    #: What becomes of the next connections, one after another.
+    faults: list[Fault] = field(default_factory=list)
     #: Bytes that went through, to either side.
     passed: int = 0
     _over: threading.Event = field(default_factory=threading.Event)
@@ -43,13 +58,14 @@ class Between:
             with suppress(TimeoutError):
                 ours, _ = self.listener.accept()
                 self.made += 1
-                thread = threading.Thread(target=self._carry, args=(ours, self.made))
+                fault = self.faults.pop(0) if self.faults else Fault()
+                thread = threading.Thread(target=self._carry, args=(ours, self.made, fault))
                 self._threads.append(thread)
                 thread.start()
 
-    def _carry(self, ours: socket.socket, number: int) -> None:
+    def _carry(self, ours: socket.socket, number: int, fault: Fault) -> None:
         with ours, suppress(OSError), socket.create_connection(("127.0.0.1", self.port)) as theirs:
-            other = {ours: theirs, theirs: ours}
+            other, left = {ours: theirs, theirs: ours}, {ours: fault.there, theirs: fault.back}
             while not self._over.is_set() and not self.cut:
                 if number in self.frozen:
                     self._over.wait(_LOOK_SECONDS)
@@ -59,8 +75,24 @@ class Between:
                     if not piece:
                         return
                     if number not in self.frozen:
-                        other[ready].sendall(piece)
-                        self.passed += len(piece)
+                        most = left[ready]
+                        other[ready].sendall(piece[:most])
+                        self.passed += len(piece[:most])
+                        if most is not None and most <= len(piece):
+                            self._break(ours, theirs, fault)
+                            return
+                        left[ready] = None if most is None else most - len(piece)
+
+    def _break(self, ours: socket.socket, theirs: socket.socket, fault: Fault) -> None:
+        """Let nothing more through; who asked gives up, or both are told that it is over."""
+        if fault.held:
+            ours.settimeout(_LOOK_SECONDS)
+            while not self._over.is_set():
+                with suppress(TimeoutError):
+                    if not ours.recv(65_536):
+                        break
+        for end in (ours, theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     def close(self) -> None:
         """End all."""

@@ -9,9 +9,11 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing import connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
@@ -30,9 +32,14 @@ _CONTEXT.set_forkserver_preload(
 )
 
 
+#: How a process ended is told once, to the first who looks: of two at once one learns nothing.
+#: Also who starts another looks at all that were started.
+_looking = threading.Lock()
+
+
 @dataclass(slots=True)
 class Forked:
-    """A process, and what it has said so far."""
+    """A process, and what it has said so far. Any thread may call."""
 
     process: ForkServerProcess
     said_file: Path
@@ -46,7 +53,8 @@ class Forked:
     @property
     def alive(self) -> bool:
         """Whether it runs, or stands still."""
-        return self.process.is_alive()
+        with _looking:
+            return self.process.is_alive()
 
     @property
     def said(self) -> str:
@@ -67,14 +75,18 @@ class Forked:
 
     def wait(self, limit: float = 30.0) -> int:
         """Return how it ended; fails where it does not."""
-        self.process.join(limit)
-        assert self.process.exitcode is not None, self.said
-        return self.process.exitcode
+        connection.wait([self.process.sentinel], limit)
+        with _looking:
+            code = self.process.exitcode
+        assert code is not None, self.said
+        return code
 
     def kill(self) -> None:
         """End it as by kill -9, if it runs."""
-        self.process.kill()
-        self.process.join(10)
+        with _looking:
+            if self.process.is_alive():
+                self.process.kill()
+        self.wait(10)
 
 
 def forked(
@@ -84,7 +96,8 @@ def forked(
     said.touch()
     given = (program, arguments, str(said), environment)
     process = _CONTEXT.Process(target=_become, args=given)
-    process.start()
+    with _looking:
+        process.start()
     return Forked(process, said)
 
 

@@ -8,11 +8,13 @@ that is started while another instance of it runs writes that down as a violatio
 from __future__ import annotations
 
 import fcntl
+import functools
 import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +37,9 @@ from millrace.spec import load
 from millrace.stores.artifacts import Artifacts, LocalDepot
 from millrace.stores.sqlite import SqliteStore
 from millrace.testing.fakes import FakeBroker, FakeEngine
+
+#: So much later it is after each round, for who waits until something is tried again.
+ROUND_SECONDS = 0.05
 
 
 @dataclass
@@ -84,10 +89,12 @@ class Shop:
     def order(
         self, file: Pipeline, query: str, goal: JobGoal | None, around: Surroundings
     ) -> JobOrder:
-        if goal is not None and goal.brought is not None:
+        came = self.folder / f"{self.site}-{query}-{goal.folder if goal is not None else 0}.came"
+        if goal is not None and goal.brought is not None and not came.exists():
             if around.parcel is None:
                 raise OperationFailed("no-parcel", f"{query} has not come yet", transient=True)
             assert self.depot.fetch(around.parcel).read_text() == parcel_of(query)
+            came.touch()
         job = as_queries(file).jobs[query]
         return JobOrder(file, job, {}, self.folder, self.folder, job.members)
 
@@ -103,16 +110,53 @@ class Shop:
         return self.folder / "log"
 
     def halt(self) -> None:
-        self.spark.close()
+        Pointed(self.spark, "engine").close()
 
     def kill(self) -> None:
         self.close()
 
     def close(self) -> None:
-        self.kafka.stop()
+        Pointed(self.kafka, "broker").stop()
 
     def progress(self, file: Pipeline, query: str, goal: JobGoal) -> dict[str, Progress]:
         return {}
+
+
+class Turns(ThreadPoolExecutor):
+    """A pool whose work begins when all of a round is given, and is over before the next one.
+
+    So each run comes to the same places equally often; what a round does is done side by side.
+    Its clock goes by rounds, for the same reason.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(16)
+        self.rounds = 0
+        self._given: list[tuple[Future[Any], Callable[[], Any]]] = []
+
+    def clock(self) -> float:
+        """Return how late it is."""
+        return self.rounds * ROUND_SECONDS
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Take a piece of work."""
+        future: Future[Any] = Future()
+        self._given.append((future, functools.partial(fn, *args, **kwargs)))
+        return future
+
+    def go(self) -> None:
+        """Do all that was given."""
+        self.rounds += 1
+        given, self._given = self._given, []
+        for done in [super(Turns, self).submit(_settled, *one) for one in given]:
+            done.result()
+
+
+def _settled(future: Future[Any], work: Callable[[], Any]) -> None:
+    try:
+        future.set_result(work())
+    except BaseException as error:
+        future.set_exception(error)
 
 
 def parcel_of(query: str) -> str:
@@ -121,8 +165,11 @@ def parcel_of(query: str) -> str:
 
 
 @contextmanager
-def playing(home: Path) -> Iterator[tuple[Rounds, dict[str, Shop]]]:
-    """Give a coordinator on the state of a home, and the sites that it has made so far."""
+def playing(home: Path, turns: Turns | None = None) -> Iterator[tuple[Rounds, dict[str, Shop]]]:
+    """Give a coordinator on the state of a home, and the sites that it has made so far.
+
+    Their agent works at any time, or in turns (see `settle`).
+    """
     shops: dict[str, Shop] = {}
     depot = cast("Depot", Pointed(LocalDepot(Artifacts(home / "artifacts")), "depot"))
 
@@ -130,20 +177,24 @@ def playing(home: Path) -> Iterator[tuple[Rounds, dict[str, Shop]]]:
         return pointed(shops.setdefault(site, Shop(site, home, depot)))
 
     agent = Agent(shop, lambda _, site: home / site)
+    if turns is not None:
+        agent = Agent(shop, lambda _, site: home / site, turns.clock, _pool=turns)
     around = Around(lambda _: False, time.monotonic, time.sleep)
-    tenure = take(SqliteStore(home / "state.db"), Holder("here", os.getpid(), time.time()), around)
+    store = SqliteStore(home / "state.db")
+    tenure = take(store, Holder("here", os.getpid(), time.time()), around)
     coordinator = Coordinator(tenure, Clocks(time.time, time.monotonic), patience=20)
     yield (
         Rounds(coordinator, agent, Bell(), lambda _, goal: goal, lambda _, __: True, lambda: None),
         shops,
     )
     agent.close()
+    Pointed(store, "store").close()
 
 
 def main() -> None:
     """Apply files one after another, or go on with what is there; then say what runs."""
     home, files = Path(sys.argv[1]), sys.argv[2:]
-    with playing(home) as (rounds, shops):
+    with playing(home, Turns()) as (rounds, shops):
         for file in files:
             apply(rounds, file)
         if not files:
@@ -163,6 +214,8 @@ def settle(rounds: Rounds) -> None:
     until, coordinator = time.monotonic() + 30, rounds.coordinator
     while time.monotonic() < until:
         rounds.round()
+        if isinstance(pool := rounds.agent._pool, Turns):
+            pool.go()
         boards = coordinator.boards.values()
         reports = [coordinator.roster.reports(board.name) for board in boards]
         jobs = [j for one in reports for report in one.values() for j in report.jobs.values()]

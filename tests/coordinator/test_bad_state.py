@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
@@ -16,9 +17,11 @@ from millrace.stores.sqlite.check import copies
 from millrace.stores.sqlite.schema import newest
 from tests.coordinator.faked import FULL
 from tests.coordinator.town import MORE, Town, document, town, until
+from tests.stores import former
 
 pytestmark = pytest.mark.timeout(120)
 HERE = Path("home") / "coordinator"
+SCHEMAS = Path(former.__file__).parent / "schemas"
 
 
 @pytest.fixture
@@ -163,14 +166,35 @@ def test_a_state_that_can_not_be_trusted_is_refused(
     assert third.wait() == 1
     assert file.read_bytes() == harmed
     assert place.effects() == done
-    if harm is newer:
-        assert "newer Millrace" in third.said
-        return
     backup = copies(file)[-1]
     assert f"cp {backup} {file}" in " ".join(third.said.split())
+    assert ("newer Millrace" in third.said) == (harm is newer)
     file.write_bytes(backup.read_bytes())
     place.up()
     place.await_running()
+
+
+def test_a_state_of_an_older_millrace_is_upgraded_and_goes_on(place: Town) -> None:
+    """What it had applied runs; who started it is told, and where the former state is."""
+    file = state(place.folder / "home")
+    file.parent.mkdir(parents=True, mode=0o700)
+    shutil.copy(SCHEMAS / "0001.db", file)
+    with closing(sqlite3.connect(file)) as connection, connection:  # whose token nobody has
+        connection.execute("DELETE FROM documents WHERE kind IN ('token', 'coordinator')")
+    before = former.read(file)
+    first = place.up()
+    kept = file.with_name("state.version-1.db")
+    told = f"was upgraded from version 1 to {newest()}; as it was before, it is in {kept}"
+    assert told in " ".join(first.said.split())
+    assert former.read(kept) == before
+    until(lambda: set(place.runs("here")) == {"j0", "j1", "j2"}, 20, place.effects)
+    with place.client() as client:
+        assert client.pipeline("roads")["revision"] == 3
+        assert [it["outcome"] for it in client.revisions("roads")] == ["undone", "done", "done"]
+    first.kill()
+    second = place.up()
+    assert "upgraded" not in second.said
+    until(lambda: set(place.runs("here")) == {"j0", "j1", "j2"}, 20, place.effects)
 
 
 def test_a_state_that_a_process_holds_and_does_not_let_go_of(place: Town) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 import pytest
 
 from millrace.agent.agent import Agent
+from millrace.agent.watch import Watch
 from millrace.coordinator.home import _alive, holder
 from millrace.coordinator.operation import OperationState
 from millrace.coordinator.revision import Submission
@@ -21,8 +22,11 @@ from millrace.coordinator.tenure import Around, take
 from millrace.errors import OperationFailed
 from millrace.machine.process import started_at
 from millrace.model.pipeline import Pipeline
+from millrace.plan.fuse import as_queries
+from millrace.ports import JobState, JobStatus, Log, Progress, Record
 from millrace.spec import load_text
 from millrace.stores.sqlite import SqliteStore
+from millrace.testing.fakes import FakeBroker
 from millrace.testing.workshop import FakeWorkshop
 from tests.coordinator.town import FILE, MORE
 
@@ -34,9 +38,10 @@ class Wall:
     """A clock that somebody sets, in seconds since the epoch."""
 
     offset: float = 0.0
+    real: Callable[[], float] = time.time
 
     def __call__(self) -> float:
-        return time.time() + self.offset
+        return self.real() + self.offset
 
 
 @dataclass
@@ -103,3 +108,47 @@ def test_no_lease_is_lost_by_a_jump(rig: Rig, jump: float, monkeypatch: pytest.M
         take(other, holder(), Around(_alive, time.monotonic, sleep))
     other.close()
     tenure.check()
+
+
+@dataclass
+class Run:
+    """A pipeline that runs on fakes, whose clock was set back since its job told something."""
+
+    pipeline: Pipeline
+    broker: FakeBroker = field(default_factory=FakeBroker)
+    say: Callable[[str], None] = lambda _: None
+    queries: Pipeline = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.queries = as_queries(self.pipeline)
+
+    def statuses(self) -> dict[str, JobStatus]:
+        told = Progress(at=time.time() + HOUR)
+        return {name: JobStatus(JobState.RUNNING, progress=told) for name in self.pipeline.jobs}
+
+    def log(self, stream: str) -> Log:
+        assert stream in self.pipeline.streams
+        return self.broker.log
+
+
+def test_ages_and_latencies_are_not_less_than_none_after_a_step_back() -> None:
+    run = Run(load_text(FILE.replace("SITE", "here")).required())
+    run.broker.ensure(*run.pipeline.streams.values())
+    now, later = int(time.time() * 1000), int((time.time() + HOUR) * 1000)
+    headers = (
+        ("millrace-origin", b"roads/half even 0 0 0"),
+        ("millrace-times", str(later).encode()),
+    )
+    run.broker.log.write("raw", [Record(b"{}", time=later)])
+    run.broker.log.write("out", [Record(b"{}", headers=headers, time=now)])
+    watch = Watch(run)
+    try:
+        end = time.monotonic() + 20
+        while len(watch._latencies) < 1 or ("even", "raw") not in watch._oldest:
+            assert time.monotonic() < end, watch._latencies
+            time.sleep(0.02)
+        views = {view.job: view for view in watch.views()}
+    finally:
+        watch.close()
+    assert (views["half"].p50, views["half"].p99, views["half"].age) == (0.0, 0.0, 0.0)
+    assert views["even"].lag_seconds == {"raw": 0.0}

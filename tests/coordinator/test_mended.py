@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -13,21 +14,27 @@ from millrace.agent.generations import Generations
 from millrace.coordinator.deployment import Deployment, Placed
 from millrace.coordinator.failover import GRACE_SECONDS
 from millrace.coordinator.files import Files
+from millrace.coordinator.kept import all_restored
 from millrace.coordinator.operation import OperationState
 from millrace.coordinator.phases import Phase, ordered
 from millrace.coordinator.revision import Submission
-from millrace.coordinator.service import NOTE_SECONDS, Coordinator
+from millrace.coordinator.service import NOTE_SECONDS, Clocks, Coordinator
 from millrace.coordinator.sites import is_here
-from millrace.errors import OperationFailed
+from millrace.coordinator.tenure import Around, Holder, take
+from millrace.errors import OperationFailed, SpecError
 from millrace.model.impact import Impact
 from millrace.model.job import Mode
 from millrace.model.pipeline import Pipeline
+from millrace.model.site import Broker
 from millrace.model.status import JobFacts
 from millrace.model.step import Action, Kind, Step
+from millrace.model.types import Secret
 from millrace.ports import JobOrder, JobState, JobStatus
 from millrace.ports.link import JobGoal, PipelineGoal
 from millrace.spec import load_text
 from millrace.testing.fakes import FakeEngine
+from millrace.testing.memory_store import MemoryStore
+from millrace.wire import pipeline_document
 from tests.coordinator.test_losses import LEASED, PLAIN, TEXT, Land, copying
 
 TWO = """
@@ -264,3 +271,20 @@ def test_a_query_in_real_time_commits_before_it_writes_elsewhere(
     step = Step(Action.CHANGE, Kind.JOB, "copy", "hub", Impact.RESTART)
     after = ordered(now, step, Phase.STOP, files, 2, None)
     assert after.jobs["copy"].goal.drains == drains
+
+
+def test_a_file_that_is_refused_today_does_not_keep_a_coordinator_from_starting() -> None:
+    """It was accepted once: by rules of that time, which knew no names of topics."""
+    store = MemoryStore()
+    around = Around(lambda _: False, lambda: 0.0, lambda _: None)
+    tenure = take(store, Holder("here", 1, 0.0), around)
+    known = copying("north")
+    odd = replace(known.streams["raw"], topic="no topic; at all")
+    secret = Secret(secret="kept elsewhere")  # noqa: S106 - a wrong name
+    hub = replace(known.sites["hub"], broker=Broker(options={"sasl.password": secret}))
+    file = replace(known, streams={**known.streams, "raw": odd}, sites={**known.sites, "hub": hub})
+    with pytest.raises(SpecError):
+        load_text(json.dumps(pipeline_document(file))).required()
+    Coordinator(tenure, Clocks(lambda: 0.0, lambda: 0.0)).apply(Submission(file))
+    (board,) = all_restored(store, 0.0)
+    assert pipeline_document(board.files[board.newest]) == pipeline_document(file)

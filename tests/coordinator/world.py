@@ -49,19 +49,42 @@ class FakeSite:
     starts: int = 0
     actions: int = 0
     away: int = 0
+    #: Whether its agent has heard of the pipeline: of others it reports nothing.
+    knows: bool = False
     known: Files = field(default_factory=Files)
 
     def tell(self, goal: PipelineGoal) -> None:
+        self.knows = True
         self.goal = goal
         self.ends = {key: at for key, at in self.ends.items() if key[0] == goal.joined}
         for number, file in goal.revisions.items():
             if number not in self.known:
                 self.known = self.known.with_file(number, file)
 
+    def kill(self) -> None:
+        """Its agent ends with all that it ran, and another one begins: it knows nothing by heart.
+
+        What is on its disk stays: streams, what it was told last, and the generations that it saw.
+        """
+        self.running.clear()
+        self.failed.clear()
+        self.ends.clear()
+        self.serving = self.knows = False
+
     def act(self, chance: random.Random) -> None:
         """Do one of the things that are not as they shall be."""
+        todo = self._todo()
+        if todo:
+            self.actions += 1
+            kind, what = chance.choice(sorted(todo, key=str))
+            getattr(self, f"_{kind}")(what)
+
+    def _todo(self) -> list[tuple[str, Any]]:
         todo: list[tuple[str, Any]] = []
         todo += [("broker", "")] if self.serving != (self.goal.serving is not None) else []
+        todo += [("job", name) for name in self.running if self.wrong(name)]
+        if self.goal.serving is not None and not self.serving:
+            return todo  # all else comes when the broker serves
         todo += [
             ("ensure", thing) for thing in self.goal.streams if self.key(thing) not in self.logs
         ]
@@ -71,11 +94,8 @@ class FakeSite:
             for thing in self.goal.measured
             if self.key(thing) in self.logs and (self.goal.joined, thing) not in self.ends
         ]
-        todo += [("job", name) for name in {*self.goal.jobs, *self.running} if self.wrong(name)]
-        if todo:
-            self.actions += 1
-            kind, what = chance.choice(sorted(todo, key=str))
-            getattr(self, f"_{kind}")(what)
+        starts = self.goal.jobs.keys() - self.running.keys()
+        return todo + [("job", name) for name in starts if self.wrong(name)]
 
     def key(self, thing: Thing) -> Key:
         return self.known.key(thing)
@@ -191,6 +211,11 @@ class Play:
             )
         self.store.commit(kept(self.board, None))
 
+    @property
+    def actions(self) -> int:
+        """How many things were done so far, at all sites."""
+        return sum(site.actions for site in self.world.values())
+
     def submit(self, wanted: Pipeline) -> None:
         if not self.board.busy:
             logs = {key: log for site in self.world.values() for key, log in site.logs.items()}
@@ -208,7 +233,9 @@ class Play:
             self.restart()
 
     def restart(self) -> None:
+        """The coordinator ends, and another one begins: it has heard of no site yet."""
         self.board = restored(self.store, "p", self.now)
+        self.heard = {}
 
     def tick(self) -> None:
         self.now += 1
@@ -220,15 +247,15 @@ class Play:
             if self.faults and self.chance.random() < 0.02:
                 site.away = self.chance.randrange(1, 30)
             site.away = max(site.away - 1, 0)
-            if not site.away:
+            if not site.away and (site.knows or site.name in goals):
                 site.tell(goals.get(site.name, PipelineGoal()))
                 reports[site.name] = site.report()
             if self.faults and self.chance.random() < 0.01:
-                site.running.clear()  # its agent and all it ran was killed
+                site.kill()
             if self.chance.random() < 0.7:
                 site.act(self.chance)
-        self.heard |= reports
-        board, entries = self.board.ticked(reports, self.now, PATIENCE)
+        self.heard = {**self.heard, **reports}
+        board, entries = self.board.ticked(self.heard, self.now, PATIENCE)
         if board is not self.board:
             self._commit(board, entries)
 
@@ -236,13 +263,30 @@ class Play:
         """Go on until the change is over and nothing happens any more."""
         quiet = 0
         for _ in range(most):
-            before = sum(site.actions for site in self.world.values())
+            before = self.actions
             self.tick()
-            acted = sum(site.actions for site in self.world.values()) != before
+            acted = self.actions != before
             quiet = 0 if acted or self.board.busy else quiet + 1
             if quiet > 40:
                 return
         raise AssertionError(f"not settled: {self.board.operation}")
+
+    def converge(self, most: int, quiet: int) -> int:
+        """Return after how many rounds nothing was done or decided any more; fails if too many.
+
+        A round is one of all: sites are told, act and report, and the coordinator decides. That it
+        is over is seen by so many quiet rounds behind it, which are no longer counted.
+        """
+        last = count = 0
+        while count - last < quiet:
+            count += 1
+            before = self.board, self.actions
+            self.tick()
+            if self.board is not before[0] or self.actions != before[1]:
+                last = count
+            assert last <= most, f"not settled: {self.board.operation}"
+        assert not self.board.busy, f"nothing happens any more: {self.board.operation}"
+        return last
 
     def check(self, wanted: Pipeline) -> None:
         """All is as the file says, and nothing else is there."""

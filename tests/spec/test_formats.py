@@ -47,6 +47,12 @@ def test_speck_jobs_have_their_engine_brokers_and_topics() -> None:
     assert (job.jar.path, job.jar.entry) == ("/usr/src/app/jars/test-4.jar", "package.ExampleJob")
 
 
+@pytest.mark.parametrize("jobs", ["", "{}", "3", "{a: {job_name: x}}"])
+def test_jobs_of_speck_that_are_no_list_are_told(jobs: str) -> None:
+    loaded = load_text(f"jobs: {jobs}\n", file_format=FileFormat.SPECK)
+    assert [(item.code, item.hint != "") for item in loaded.diagnostics] == [("wrong-type", True)]
+
+
 SPECK = """
 jobs:
 - {job_name: A, spe_address: "http://h:8081", source_broker: "tcp://h:1883", sink_broker: "tcp://h:1884",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from millrace import spec
 from millrace.spec import Loaded, load, load_text
 
 HEAD = "pipeline: p\nsites: {n: {broker: kafka}}\n"
@@ -352,3 +354,15 @@ def test_a_long_chain_of_constants_is_no_problem(loads: Loads) -> None:
     loaded = loads(f"pipeline: ${{{{ string(c2999) }}}}\nconstants:\n  c0: 0\n{chain}")
     assert loaded.pipeline is not None
     assert loaded.pipeline.name == "2999"
+
+
+def test_no_problem_is_told_without_a_hint() -> None:
+    """So that also those have one which hardly any file brings about."""
+    folder = Path(str(spec.__file__)).parent
+    for path in sorted(folder.glob("*.py")):
+        for call in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+                continue
+            named = {keyword.arg for keyword in call.keywords}
+            if call.func.attr == "error" and None not in named:
+                assert "hint" in named, f"{path.name}:{call.lineno}"

@@ -77,7 +77,7 @@ def test_every_value_knows_its_place() -> None:
         ("a: 1\nb: 2\na: 3", ("duplicate-key", 3, 1)),
         ("", ("empty", 1, 1)),
         ("# only a comment", ("empty", 1, 1)),
-        ("a: [1", ("syntax", 2, 1)),
+        ("a: [1", ("syntax", 1, 6)),
         ("a:\n\t- b", ("syntax", 2, 1)),
         ("a: 1\n---\nb: 2", ("syntax", 2, 1)),
         ("[a]: 1", ("syntax", 1, 1)),
@@ -143,3 +143,10 @@ def test_text_that_needs_quotes_is_known(text: str) -> None:
 def test_the_c_parser_is_there() -> None:
     """Without libyaml all of this would be slow: installs must have it."""
     assert yaml.__with_libyaml__
+
+
+@pytest.mark.parametrize(
+    ("text", "place"), [("a: [1,", (1, 7)), ("a: 1\nb: {c", (2, 6)), ("- &a\n- *", (2, 4))]
+)
+def test_what_is_missing_at_the_end_is_told_at_the_end(text: str, place: tuple[int, int]) -> None:
+    assert read(text) == (None, [("syntax", *place)])

@@ -18,6 +18,7 @@ from millrace.machine.secrets import resolved
 from millrace.model.job import Isolation, Job
 from millrace.model.pipeline import Pipeline
 from millrace.model.site import EngineKind
+from millrace.model.types import Options, Secret
 from millrace.ports import Engine
 
 #: The group of jobs that name none.
@@ -77,7 +78,9 @@ def driver_of(pipeline: Pipeline, job: Job, name: str, tools: Tools) -> Driver:
     place = site_place(tools.folders, pipeline.name, site.name)
     place = place / "drivers" / name.partition("/")[2]
     master = engine.master or engine.address
-    options = resolved(engine.options, f"sites.{site.name}.engine.options")
+    where = f"sites.{site.name}.engine.options"
+    _refuse_secrets(engine.options, where, program=job.jar is not None)
+    options = resolved(engine.options, where)
     jars = [tools.connector]
     if job.jar is not None:
         return ProgramEngine(place, tools.java, jars, master=master, options=options)
@@ -90,6 +93,21 @@ def driver_of(pipeline: Pipeline, job: Job, name: str, tools: Tools) -> Driver:
         java_options=spark_archive(tools.java, tools.folders.cache).options,
         program=DRIVER,
     )
+
+
+def _refuse_secrets(options: Options | None, where: str, *, program: bool) -> None:
+    """Raise for a secret that would stand on a command line, which everybody may read.
+
+    All settings of a driver do; those of a program stand in a file, but for options of Java.
+    """
+    for name, value in (options or {}).items():
+        if isinstance(value, Secret) and (not program or "JavaOptions" in name):
+            raise OperationFailed(
+                "secret-on-line",
+                f"{where}.{name}: Spark takes this setting on its command line, so it can't be "
+                "secret",
+                "write it as it is, or leave it out",
+            )
 
 
 def settings_of(pipeline: Pipeline, job: Job) -> str:

@@ -112,7 +112,7 @@ class Watch:
             {name: max(age, 0.0) for name, age in old.items()},
             times[len(times) // 2] if times else None,
             times[int(len(times) * 0.99)] if times else None,
-            now - status.progress.at if status.progress.at else None,
+            max(now - status.progress.at, 0.0) if status.progress.at else None,
         )
 
     def _lag(self, job: Job, status: JobStatus) -> dict[str, int]:
@@ -216,7 +216,7 @@ class Watch:
         times = hop_times(record)
         if new and len(times) >= 2:
             kept = self._latencies.setdefault(job, deque(maxlen=_SAMPLES))
-            kept.append((times[-1] - times[-2]) / 1000)
+            kept.append(max(times[-1] - times[-2], 0) / 1000)  # a clock may have been set back
 
 
 def _sample(pipeline: str, view: JobView) -> JobSample:

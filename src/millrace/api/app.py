@@ -25,7 +25,7 @@ from millrace.api import (
 )
 from millrace.api.access import asked, guarded
 from millrace.api.audit import Audit
-from millrace.api.describing import PROBLEM
+from millrace.api.describing import PROBLEM, tell_links
 from millrace.api.desk import Desk
 from millrace.api.limits import Limits
 from millrace.api.problems import tell_problems
@@ -54,6 +54,7 @@ class Api(FastAPI):
             schemas["Problem"] = PROBLEM
             for route in iter_route_contexts(self.routes):
                 _tell_role(found, route)
+            tell_links(found)
         return self.openapi_schema or {}
 
 

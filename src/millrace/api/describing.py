@@ -111,3 +111,61 @@ def header(text: str, example: str) -> dict[str, Any]:
 
 LOCATION = {"Location": header("The operation.", "/api/v1/operations/traffic.4")}
 ETAG = {"ETag": header("The newest revision, for If-Match.", '"4"')}
+
+#: By operation: where its answer leads, with what the next one is asked for. A first name in a list
+#: stands for any of them.
+_OF_PATH = "$request.path.pipeline"
+_FIRST = "$response.body#/items/0/"
+_CHANGED = {
+    "get_operation": {"operation": "$response.body#/id"},
+    "get_pipeline": {"pipeline": "$response.body#/pipeline"},
+}
+_PARTS = {
+    name: {"pipeline": _OF_PATH}
+    for name in ("get_file", "list_revisions", "list_jobs", "list_streams")
+}
+LINKS: dict[str, dict[str, dict[str, str]]] = {
+    "list_pipelines": {
+        name: {"pipeline": _FIRST + "name"}
+        for name in ("get_pipeline", "put_pipeline", "plan_pipeline", "delete_pipeline")
+    },
+    "get_pipeline": {**_PARTS, "rollback_pipeline": {"pipeline": _OF_PATH}},
+    "put_pipeline": {**_CHANGED, **_PARTS, "delete_pipeline": {"pipeline": _OF_PATH}},
+    "delete_pipeline": _CHANGED,
+    "rollback_pipeline": _CHANGED,
+    "plan_pipeline": {"put_pipeline": {"pipeline": _OF_PATH}},
+    "list_jobs": {"get_job": {"pipeline": _OF_PATH, "job": _FIRST + "name"}},
+    "get_job": {"get_log": {"pipeline": _OF_PATH, "job": "$response.body#/name"}},
+    "list_streams": {"get_stream": {"pipeline": _OF_PATH, "stream": _FIRST + "name"}},
+    "get_stream": {"list_records": {"pipeline": _OF_PATH, "stream": "$response.body#/name"}},
+    "list_revisions": {"get_file": {"pipeline": _OF_PATH, "revision": _FIRST + "number"}},
+    "list_sites": {"get_site": {"site": _FIRST + "name"}},
+    "list_operations": {"get_operation": {"operation": _FIRST + "id"}},
+    "get_operation": {"get_pipeline": {"pipeline": "$response.body#/pipeline"}},
+    "list_journal": {"follow_events": {"after": _FIRST + "number"}},
+    "create_token": {"revoke_token": {"token": "$response.body#/id"}},
+    "put_artifact": {"get_artifact": {"digest": "$request.path.digest"}},
+    "send_artifact": {"fetch_artifact": {"digest": "$request.path.digest"}},
+    "list_speck_jobs": {
+        name: {"job_name": _FIRST + "job_name"} for name in ("get_speck_job", "delete_speck_job")
+    },
+    "post_speck_job": {
+        **_CHANGED,
+        "get_speck_job": {"job_name": "$request.body#/job_name"},
+    },
+    "delete_speck_job": _CHANGED,
+    "post_composition": {**_CHANGED, "list_speck_jobs": {"pipeline": "$response.body#/pipeline"}},
+}
+
+
+def tell_links(found: dict[str, Any]) -> None:
+    """Add to a description where the answers of its operations lead."""
+    operations = [it for methods in found["paths"].values() for it in methods.values()]
+    for operation in operations:
+        leads = LINKS.get(operation["operationId"], {})
+        for status, response in operation["responses"].items():
+            if leads and int(status) < HTTPStatus.MULTIPLE_CHOICES:
+                response["links"] = {
+                    name: {"operationId": name, "parameters": given}
+                    for name, given in leads.items()
+                }

@@ -44,6 +44,10 @@ _STATUS: Mapping[str, int] = {
     "too-large": 413,
 }
 _TOKEN = re.compile(r"mr_([a-z0-9]{8})_[A-Za-z0-9_-]+")
+#: user:password@ of an address, within a text of JSON.
+_PASSWORD = re.compile(
+    r"([a-z][a-z0-9+.-]{0,20}://[^/@\s:\"]{0,200}):[^/@\s\"]{1,200}@", re.IGNORECASE
+)
 #: Names at the root of this machine's disk: a path that begins with one of them is a real one.
 _ROOTS = "|".join(re.escape(path.name) for path in Path("/").iterdir())
 _PATH = re.compile(rf"(?<![\w:/.])/(?:{_ROOTS})(?:/[^\s/'\"(),;:]+)*/([^\s/'\"(),;:]+)")
@@ -157,7 +161,7 @@ def bare(text: str) -> str:
 
 
 def response_of(problem: Problem, path: str) -> Response:
-    """Return the answer that tells of a problem; a token is masked wherever it was put."""
+    """Return the answer that tells of a problem; tokens and passwords of addresses are masked."""
     document = {
         "type": f"urn:millrace:problem:{problem.code}",
         "title": HTTPStatus(problem.status).phrase,
@@ -168,7 +172,7 @@ def response_of(problem: Problem, path: str) -> Response:
         "hint": problem.hint,
         **problem.more,
     }
-    text = _TOKEN.sub(r"mr_\1_...", json.dumps(document))
+    text = _PASSWORD.sub(r"\1:***@", _TOKEN.sub(r"mr_\1_...", json.dumps(document)))
     return Response(text, problem.status, problem.headers, MEDIA)
 
 

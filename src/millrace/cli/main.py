@@ -37,6 +37,7 @@ from millrace.cli import (
 from millrace.cli import run as run_module
 from millrace.cli import up as up_module
 from millrace.cli.interrupt import insisting
+from millrace.machine.secrets import keep_from_cores
 
 app = typer.Typer(
     name="millrace",
@@ -110,6 +111,7 @@ def run() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # what a terminal can't show must not end us
             stream.reconfigure(errors="backslashreplace")
+    keep_from_cores()
     try:
         with insisting():
             code = app(standalone_mode=False)

@@ -95,7 +95,8 @@ def loaded_file(
     data = sys.stdin.buffer.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
         at = Location("<stdin>")
-        return Loaded(None, (Diagnostic("too-large", "more than 10 MiB on stdin", at),))
+        told = Diagnostic("too-large", "more than 10 MiB on stdin", at, hint="give it as a file")
+        return Loaded(None, (told,))
     problems = Problems()
     text = decode(data, "<stdin>", problems)
     if text is None:

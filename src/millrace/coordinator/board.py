@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from millrace.coordinator.deployment import Deployment
+from millrace.coordinator.deployment import Deployment, with_files
 from millrace.coordinator.examining import Examination, known_already
 from millrace.coordinator.files import Files
 from millrace.coordinator.losses import with_losses
@@ -266,11 +266,23 @@ class Board:
     def goals(self, reports: Reports) -> dict[str, PipelineGoal]:
         """Return what each site shall be, and what it is asked, by what others report."""
         goals = self.deployment.goals(self.files)
+        if self.operation is not None and self.planned:
+            goals = {**self._ending(self.operation), **goals}
         if self.operation is not None and self.examining:
             goals = Examination(self.files, self.operation.wanted).goals(goals)
         if self.operation is not None and self.operation.measuring:
             goals = self.operation.joining(self.files).goals(goals, self.deployment)
         return with_surroundings(goals, self.deployment, reports)
+
+    def _ending(self, operation: Operation) -> dict[str, PipelineGoal]:
+        """What sites are told of which only the end of their broker is still to be heard."""
+        files = {number: self.files[number] for number in (operation.before, operation.wanted)}
+        return {
+            site: with_files(
+                PipelineGoal(), self.files, (n for n in files if site in files[n].sites)
+            )
+            for site in operation.ending
+        }
 
     def _turned(self, moment: Moment) -> Moment:
         """Begin to go back; an undoing that fails itself is stuck."""

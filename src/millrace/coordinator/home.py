@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from millrace.machine.process import started_at
 from millrace.stores.artifacts import Artifacts
 from millrace.stores.sqlite import SqliteStore
 
+_LOG = logging.getLogger(__name__)
 #: The name of the token that is made at the first start.
 FIRST_TOKEN = "first"  # noqa: S105 - a name, no secret
 
@@ -51,13 +54,14 @@ class Home:
         """Code and parcels."""
         return Artifacts(self.place / "artifacts")
 
-    def tenure(self, above: int = 0) -> Tenure:
+    def tenure(self, above: int = 0, warn: Callable[[str], None] = _LOG.warning) -> Tenure:
         """Open the state and take the right to change it; raises where another coordinator has it.
 
-        A predecessor whose process is gone is followed at once. For `above` see `take`.
+        A predecessor whose process is gone is followed at once. For `above` see `take`; `warn` is
+        told of an upgrade of the state.
         """
         self.place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        store = SqliteStore(self.place / "state.db")
+        store = SqliteStore(self.place / "state.db", warn=warn)
         try:
             around = Around(_alive, time.monotonic, time.sleep)
             return take(store, holder(), around, above)

@@ -110,4 +110,5 @@ def _board(name: str, whole: Mapping[str, Any], numbered: Mapping[str, Any], now
 
 
 def _pipeline_of(document: Mapping[str, Any]) -> Pipeline:
-    return load_text(json.dumps(document), "stored", file_format=FileFormat.NATIVE).required()
+    text = json.dumps(document)
+    return load_text(text, "stored", file_format=FileFormat.NATIVE, accepted=True).required()

@@ -322,7 +322,7 @@ def local_run(
     """
     for site in pipeline.sites.values():
         _only_here(site)
-    store = SqliteStore(folders.pipeline(pipeline.name) / "state.db")
+    store = SqliteStore(folders.pipeline(pipeline.name) / "state.db", warn=say)
     around = Around(lambda _: False, time.monotonic, time.sleep)
     tenure = take(store, holder(), around)
     depot = LocalDepot(Artifacts(folders.pipeline(pipeline.name) / "artifacts"))

@@ -119,6 +119,15 @@ class Operation:
         return self.done.get(step.id, 0) >= len(phases_of(step))
 
     @property
+    def ending(self) -> frozenset[str]:
+        """The sites whose brokers are ordered to end, and of which nobody has said that they did.
+
+        Nothing else may be wanted there, and all the same it must be heard of them.
+        """
+        ends = (s for s in self.plan.steps if s.kind is Kind.BROKER and s.action is Action.DELETE)
+        return frozenset(step.place for step in ends if step.id in self.since)
+
+    @property
     def next_steps(self) -> list[Step]:
         """The steps that may be worked on now; what can't be undone comes when all else is done."""
         over = {step.id for step in self.plan.steps if self.is_done(step)}

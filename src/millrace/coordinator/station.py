@@ -80,7 +80,7 @@ class Station:
 
         For `above` see `take`; `warn` is told what a person must know of.
         """
-        tenure = home.tenure(above)
+        tenure = home.tenure(above, warn)
         bell = Bell()
         clocks = Clocks(time.time, time.monotonic)
         coordinator = Coordinator(tenure, clocks, wake=bell.ring, warn=warn)

@@ -7,6 +7,7 @@ settings it would break what follows.
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -51,6 +52,16 @@ def revealed(reference: str, where: str) -> str:
             ) from None  # the error holds the bytes
     raise OperationFailed(
         "no-secret",
-        f"{where}: {reference!r} is kept by a coordinator, and none runs here",
+        # It is not repeated: who forgot `env:` may have written the secret itself.
+        f"{where}: that is no reference to a secret",
         "use env:NAME or file:PATH",
     )
+
+
+def keep_from_cores() -> None:
+    """Let a crash of this process, or of one that it starts, write no memory to the disk.
+
+    What was read from its place is in there.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, most))

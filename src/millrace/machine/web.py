@@ -31,7 +31,8 @@ API = "/api/v1"
 MOST_BYTES = 256 << 20
 _PIECE = 1 << 16
 _TRANSIENT = frozenset({429, 502, 503, 504})
-_WAY = "is it up (millrace up), and is the address right (--server)?"
+_OPTION = "--server, or --join of an agent"
+_WAY = f"is it up (millrace up), and is the address right ({_OPTION})?"
 
 Params = Mapping[str, str | int | float | None]
 #: An event of a stream: its kind, its number where it has one, its data.
@@ -299,7 +300,7 @@ class Web:
             raise OperationFailed(
                 "moved",
                 f"{self.url} answers that it is elsewhere: {response.headers.get('location', '')}",
-                "give the coordinator's own address: --server",
+                f"give the coordinator's own address: {_OPTION}",
             )
         kind = response.headers.get("content-type", "")
         content = self._read(response, until)
@@ -343,7 +344,7 @@ def no_coordinator() -> OperationFailed:
     return OperationFailed(
         "no-coordinator",
         "what answered there is no coordinator of Millrace",
-        "give the coordinator's address: --server, or MILLRACE_SERVER",
+        "give the coordinator's address: --server or MILLRACE_SERVER, or --join of an agent",
     )
 
 

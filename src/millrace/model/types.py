@@ -44,7 +44,7 @@ class Secret:
     SHORT: ClassVar[str | None] = None
 
     secret: str = setting(
-        "env:NAME, file:PATH, or the name of a secret that the coordinator keeps",
+        "env:NAME, or file:PATH",
         change=Impact.RESTART,
         example="env:KAFKA_PASSWORD",
     )

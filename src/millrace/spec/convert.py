@@ -23,7 +23,7 @@ from millrace.model.shape import (
     Text,
     Whole,
 )
-from millrace.model.types import ADDRESS_SECRET, SECRET_NUMBERS, SECRET_WORDS
+from millrace.model.types import ADDRESS_SECRET, SECRET_NUMBERS, SECRET_WORDS, Secret
 from millrace.spec.document import Layer
 from millrace.spec.evaluate import Scope, Values
 from millrace.spec.expected import expected
@@ -35,6 +35,8 @@ class _Failed:
 
 
 FAILED: Final = _Failed()
+#: What a reference to a secret begins with.
+_KINDS: Final = ("env:", "file:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ class Converter:
     values: Values
     problems: Problems
     trace: dict[str, Origin] | None = None
+    #: Whether what is read was found right before.
+    accepted: bool = False
 
     def record(
         self,
@@ -86,6 +90,10 @@ class Converter:
                 failed = True
             elif value is not _ABSENT:
                 known[item.attribute] = value
+        if shape.of is Secret and not failed and not self.accepted:
+            failed = not known["secret"].startswith(_KINDS)
+            if failed:
+                self._secret(found[0].node, path)
         return FAILED if failed else shape.of(**known)
 
     def _opened(self, shape: Record, layer: Layer, scope: Scope, path: str) -> Layer | None:
@@ -208,6 +216,9 @@ class Converter:
         return self._wrong(node, Either(options), path)
 
     def _wrong(self, node: Node, shape: Shape, path: str) -> Any:
+        if isinstance(shape, Record) and shape.of is Secret:
+            self._secret(node, path)
+            return FAILED
         near = ""
         if isinstance(shape, Choice) and isinstance(node.value, str):
             near = self.problems.nearest(node.value, shape.words)

@@ -34,6 +34,8 @@ TOP_KEYS: Final[dict[str, str]] = {
 }
 PROFILE_KEYS: Final = ("include", "constants", "defaults")
 GROUP_KEYS: Final = ("streams", "jobs")
+#: Files that include each other, one below the other.
+MOST_INCLUDES_DEEP: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,7 @@ class Assembler:
                     node.at,
                     found=node.describe(),
                     expected="a path such as sites.yaml",
+                    hint="name one file, or a list of them",
                 )
 
     def _include(self, node: Node, name: str, source: Source, chain: tuple[Path, ...]) -> None:
@@ -201,6 +204,14 @@ class Assembler:
             )
             return
         if path in self._done:
+            return
+        if len(here) > MOST_INCLUDES_DEEP:
+            self.problems.error(
+                "too-deep",
+                f"files include each other more than {MOST_INCLUDES_DEEP} deep",
+                node.at,
+                hint="include them all in the pipeline's own file",
+            )
             return
         self._done.add(path)
         shown = str(PurePath(source.name).parent / name)
@@ -229,6 +240,7 @@ class Assembler:
                 node.at,
                 found=node.describe(),
                 expected="a map (key: value)",
+                hint="write `key: value` lines below it",
             )
             return {}
         known: dict[str, Node] = {}

@@ -15,10 +15,9 @@ from millrace.spec.expression import (
     Expression,
     ExpressionError,
     as_text,
-    names_in,
     parts_of,
 )
-from millrace.spec.node import Node, plain
+from millrace.spec.node import Node
 
 #: `streams.raw.partitions`, `streams["raw-1"].partitions`: a value of another thing.
 _REFERENCE: Final = re.compile(
@@ -32,6 +31,7 @@ _BOUND: Final = re.compile(
 _LITERAL: Final = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"")
 _ROOT: Final = re.compile(r"(?<![\w.])(?:sites|pilots|streams|jobs)\s*[.\[]")
 MOST_REFERENCES_DEEP: Final = 20
+_FAILED: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +62,8 @@ class Values:
         """Return the node itself, or what its expressions come to; None after a problem."""
         if not isinstance(node.value, str) or node.done or OPEN not in node.value:
             return node
-        if self.problems.full:
-            self.problems.left_out += 1
-            return None
-        try:
-            return node.like(self._text(node.value, scope), done=True)
-        except ExpressionError as error:
-            self._tell(node, error)
-            return None
+        found = self._worked_out(node.value, node, scope)
+        return None if found is _FAILED else node.like(found, done=True)
 
     def deep(self, node: Node, scope: Scope) -> Any:
         """Return the whole tree below as plain data, expressions worked out."""
@@ -77,8 +71,21 @@ class Values:
             return {key: self.deep(item, scope) for key, item in node.value.items()}
         if isinstance(node.value, list):
             return [self.deep(item, scope) for item in node.value]
-        done = self.of(node, scope)
-        return None if done is None else plain(done)
+        if not isinstance(node.value, str) or node.done or OPEN not in node.value:
+            return node.value
+        found = self._worked_out(node.value, node, scope)
+        return None if found is _FAILED else found
+
+    def _worked_out(self, text: str, node: Node, scope: Scope) -> Any:
+        """What the text of a node comes to, as plain data; _FAILED after a problem."""
+        if self.problems.full:
+            self.problems.left_out += 1
+            return _FAILED
+        try:
+            return self._text(text, scope)
+        except ExpressionError as error:
+            self._tell(node, error)
+            return _FAILED
 
     def text(self, text: str, node: Node, scope: Scope) -> str | None:
         """Return a text (a name, say) with its expressions worked out."""
@@ -89,6 +96,23 @@ class Values:
         except ExpressionError as error:
             self._tell(node, error)
             return None
+
+    def uses(self, node: Node) -> set[str]:
+        """Return all the names that expressions below a node use."""
+        if isinstance(node.value, dict):
+            return set().union(*(self.uses(item) for item in node.value.values()))
+        if isinstance(node.value, list):
+            return set().union(*(self.uses(item) for item in node.value))
+        if not isinstance(node.value, str) or OPEN not in node.value:
+            return set()
+        found: set[str] = set()
+        try:
+            for part in parts_of(node.value):
+                if isinstance(part, Expression):
+                    found.update(self.evaluator.names(part))
+        except ExpressionError:
+            return found  # it is told when the value is worked out
+        return found
 
     def _text(self, text: str, scope: Scope) -> Any:
         parts = parts_of(text)
@@ -164,24 +188,6 @@ def _references(text: str, names: Iterable[str]) -> list[tuple[str, str, tuple[s
         if match[1] not in names
     ]
     return sorted(named, key=lambda reference: -len(reference[2]))
-
-
-def uses(node: Node) -> set[str]:
-    """Return all the names that expressions below a node use."""
-    if isinstance(node.value, dict):
-        return set().union(*(uses(item) for item in node.value.values()))
-    if isinstance(node.value, list):
-        return set().union(*(uses(item) for item in node.value))
-    if not isinstance(node.value, str) or OPEN not in node.value:
-        return set()
-    found: set[str] = set()
-    try:
-        for part in parts_of(node.value):
-            if isinstance(part, Expression):
-                found.update(names_in(part.text))
-    except ExpressionError:
-        return found  # it is told when the value is worked out
-    return found
 
 
 def _nest(into: dict[str, Any], path: tuple[str, ...], value: Any) -> None:

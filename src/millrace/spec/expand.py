@@ -15,7 +15,7 @@ from millrace.model.shape import REQUIRED, Record, Shape, Text
 from millrace.model.text import written
 from millrace.model.types import NAME, NAME_EXPECTED
 from millrace.spec.document import SECTIONS, Document, Entry, Layer
-from millrace.spec.evaluate import Scope, Values, uses
+from millrace.spec.evaluate import Scope, Values
 from millrace.spec.expression import BROKEN, ExpressionError
 from millrace.spec.node import Node
 
@@ -62,7 +62,8 @@ Items = dict[str, dict[str, Item]]
 def constants_of(document: Document, values: Values, problems: Problems) -> Scope:
     """Work the constants out, each after those it uses; what is wrong is told once, here."""
     graph = {
-        name: uses(node) & document.constants.keys() for name, node in document.constants.items()
+        name: values.uses(node) & document.constants.keys()
+        for name, node in document.constants.items()
     }
     known: dict[str, Any] = {}
     while True:
@@ -121,6 +122,7 @@ class Expander:
                 node.at,
                 found=node.describe(),
                 expected="a map (key: value)",
+                hint="write `key: value` lines below it",
             )
             return True
         lists = self._lists(node.map.get("for"))
@@ -193,6 +195,7 @@ class Expander:
                 repeated.at,
                 found=repeated.describe(),
                 expected="{edge: [north, south]}",
+                hint="write a variable and its list, such as {edge: [north, south]}",
             )
             return None
         lists: dict[str, list[Any]] = {}
@@ -203,6 +206,7 @@ class Expander:
                     f"{name!r} can't be a variable",
                     repeated.key_at(name),
                     expected="a word such as edge",
+                    hint="use letters, digits and _, and no digit first",
                 )
                 return None
             listed = self.values.deep(node, self.scope)
@@ -213,6 +217,7 @@ class Expander:
                     node.at,
                     found=node.describe(),
                     expected="a list, or range(n)",
+                    hint='write [a, b], or "${{ range(n) }}"',
                 )
                 return None
             lists[name] = listed

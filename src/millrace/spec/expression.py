@@ -9,28 +9,32 @@ from __future__ import annotations
 import datetime
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, Final
 
 from millrace.errors import nearest
 from millrace.model.quantity import Duration
+from millrace.spec.charge import NEW, READING, Charge, Signs, Weight, weight
 
 OPEN: Final = "${{"
 MOST_CHARACTERS: Final = 1_000
+#: Expressions in one text.
+MOST_EXPRESSIONS: Final = 1_000
 MOST_TEXT: Final = 64 * 1024
 MOST_ITEMS: Final = 100_000
-#: Work that all expressions of a document may do together, in values looked at or made.
-MOST_WORK: Final = 5_000_000
-#: What reading an expression for the first time costs.
-COMPILING: Final = 100
+#: Work that one expression may take, and all of a document together: see `charge`.
+MOST_ONCE: Final = 200_000
+MOST_WORK: Final = 20_000_000
 
-#: Counted wherever the word stands: a comment can part it from its dot and its bracket.
-_MACRO: Final = re.compile(r"\b(map|filter|all|exists|exists_one)\b")
 _UNDEFINED: Final = re.compile(r"Undefined variable or function: '([^']*)'")
 _PARSE: Final = re.compile(r"<input>:(\d+):(\d+): (?:Syntax error: )?([^\n]{1,120})")
+
+
+#: Kinds of values that hold no others and have no limits of their own.
+_PLAIN: Final = frozenset({int, float, bool, type(None)})
 
 
 class ExpressionError(Exception):
@@ -67,6 +71,9 @@ def parts_of(text: str) -> tuple[Part, ...]:
             continue
         literal += text[position:start]
         end = _end_of(text, start + len(OPEN))
+        if len(parts) > 2 * MOST_EXPRESSIONS:
+            message = f"a text with more than {MOST_EXPRESSIONS:,} expressions"
+            raise ExpressionError(message, hint="let one expression make it, or write less of it")
         if literal:
             parts.append(literal)
         literal = ""
@@ -81,7 +88,8 @@ def parts_of(text: str) -> tuple[Part, ...]:
 def _end_of(text: str, start: int) -> int:
     """Find the `}}` that closes an expression, past quotes and braces of its own."""
     depth, quote, position = 0, "", start
-    while position < len(text):
+    furthest = start + 2 * MOST_CHARACTERS  # some of them may be blanks around it
+    while position < min(len(text), furthest):
         char = text[position]
         if quote:
             if char == "\\":
@@ -97,18 +105,21 @@ def _end_of(text: str, start: int) -> int:
         elif text.startswith("}}", position):
             return position
         position += 1
+    if len(text) > furthest:
+        message = f"an expression of more than {MOST_CHARACTERS:,} characters, or one without end"
+        raise ExpressionError(
+            message, hint="give parts of it names under `constants`; end it by }}"
+        )
     message = "an expression is opened with ${{ and not closed"
     raise ExpressionError(message, hint="close it with }}, or write $${{ for the plain characters")
 
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """A program, how often it uses which names, and how deep its macros can nest."""
+    """A program, and what its text tells of the work in it."""
 
     program: Any
-    uses: dict[str, int]
-    macros: int
-    literals: int
+    signs: Signs
 
 
 @lru_cache(maxsize=4096)
@@ -132,13 +143,7 @@ def _compiled(text: str) -> _Compiled:
     if "matches" in program.functions():
         message = "`matches` is not part of the language of pipeline files"
         raise ExpressionError(message, hint="use startsWith, endsWith, contains or ==")
-    uses = {name: len(re.findall(rf"\b{name}\b", text)) for name in program.variables()}
-    return _Compiled(program, uses, len(_MACRO.findall(text)), 1 + text.count(","))
-
-
-def names_in(text: str) -> tuple[str, ...]:
-    """Return the names that an expression uses."""
-    return tuple(_compiled(text).uses)
+    return _Compiled(program, Signs.of(text, program.variables()))
 
 
 #: A constant that could not be worked out; what uses it says nothing more.
@@ -149,74 +154,69 @@ BROKEN: Final = object()
 class Evaluator:
     """Works expressions out, and keeps count of the work.
 
-    Nothing can stop the library once it runs, so work is charged before: what an expression is
-    given, as often as it names it, squared, because sums copy what they have so far; with macros
-    to the power of their number and one more, because they do too.
+    Nothing can stop the library once it runs, so work is charged before, and again whenever the
+    expression asks for a list: each one's own, and all of them together.
     """
 
     work: int = 0
     _seen: set[str] = field(default_factory=set)
-    _sizes: dict[int, tuple[Any, int]] = field(default_factory=dict)
-    _loop: tuple[int, int, int] = (0, 0, 0)
+    _weights: dict[int, tuple[Any, Weight]] = field(default_factory=dict)
     _failure: ExpressionError | None = None
 
     def value(self, expression: Expression, names: Mapping[str, Any]) -> Any:
         """Return the value with its type kept; ExpressionError says what is wrong."""
         import cel  # noqa: PLC0415
 
-        code = _compiled(expression.text)
-        variables = {name: names[name] for name in code.uses if name in names}
+        code = self._read(expression.text)
+        variables = {name: names[name] for name in code.signs.uses if name in names}
         if any(value is BROKEN for value in variables.values()):
             message = "it uses a constant that is wrong"
             raise ExpressionError(message, told=True)
-        self._charge(code, variables, expression)
+        weights = {name: self._weight(value) for name, value in variables.items()}
+        charge = Charge(code.signs, weights)
         self._failure = None
+        self._pay(charge)
+        functions: dict[str, Callable[..., Any]] = {"range": partial(self._range, charge)}
         try:
-            context = cel.Context(variables=variables, functions={"range": self._range})
+            context = cel.Context(variables=variables, functions=functions)
             result = code.program.execute(context)
         except Exception as error:  # the library raises builtin kinds of every sort
             raise self._explained(error, names) from None
         return self._checked(result)
 
+    def names(self, expression: Expression) -> tuple[str, ...]:
+        """Return the names that an expression uses; ExpressionError if it can't be read."""
+        return tuple(self._read(expression.text).signs.uses)
+
+    def _read(self, text: str) -> _Compiled:
+        """The expression of a text, which costs the first time."""
+        if text not in self._seen:
+            self.count(NEW + READING * min(len(text), MOST_CHARACTERS))
+            self._seen.add(text)
+        return _compiled(text)
+
     def _explained(self, error: Exception, names: Mapping[str, Any]) -> ExpressionError:
         """What went wrong: in a function of ours, or in the library's words made plain."""
         return self._failure if self._failure is not None else _explained(error, names)
 
-    def _charge(
-        self, code: _Compiled, variables: Mapping[str, Any], expression: Expression
-    ) -> None:
-        if expression.text not in self._seen:
-            self._seen.add(expression.text)
-            self.count(COMPILING)
-        given = sum(self._size(value) * code.uses[name] ** 2 for name, value in variables.items())
-        self.count(1 + given // 4)
-        longest = max((_longest(value) for value in variables.values()), default=1)
-        sizes = sorted(
-            size
-            for name, value in variables.items()
-            for size in [self._size(value)] * code.uses[name]
-        )
-        inside = sum(sizes[: max(len(sizes) - code.macros, 0)])  # the others are gone over
-        self._loop = (code.macros, code.literals + inside, 0)
-        self._charge_loops(max(longest, code.literals))
-
-    def _charge_loops(self, length: int) -> None:
-        """Charge what macros over lists of a length may take, beyond what was charged."""
-        macros, body, charged = self._loop
-        if macros:
-            cost = length ** (macros + 1) * body // 50
-            self.count(max(cost - charged, 0))
-            self._loop = (macros, body, max(cost, charged))
-
-    def _size(self, value: Any) -> int:
-        """How many values there are in a value; constants are asked for often."""
+    def _weight(self, value: Any) -> Weight:
+        """The weight of a value; constants are asked for often."""
         if not isinstance(value, list | dict):
-            return 1 + len(value) // 8 if isinstance(value, str) else 1
-        known = self._sizes.get(id(value))
+            return weight(value, MOST_ONCE)
+        known = self._weights.get(id(value))
         if known is None or known[0] is not value:
-            items = value.values() if isinstance(value, dict) else value
-            known = self._sizes[id(value)] = (value, 1 + sum(map(self._size, items)))
+            known = self._weights[id(value)] = (value, weight(value, MOST_ONCE))
         return known[1]
+
+    def _pay(self, charge: Charge) -> None:
+        """Count what an expression may take, beyond what was counted for it."""
+        due = charge.work()
+        if due > MOST_ONCE:
+            message = "this expression would take too long"
+            self._failure = ExpressionError(message, hint="shorten the lists that it goes over")
+            raise self._failure
+        self.count(due - charge.paid)
+        charge.paid = due
 
     def count(self, work: int) -> None:
         """Spend some of the document's budget."""
@@ -226,21 +226,21 @@ class Evaluator:
             self._failure = ExpressionError(message, hint="shorten the lists that they go over")
             raise self._failure
 
-    def _range(self, count: int) -> list[int]:
+    def _range(self, charge: Charge, count: int) -> list[int]:
         """`range(n)` of the language; its length is work too, whoever asks for it how often."""
         if not 0 <= count <= MOST_ITEMS:
             message = f"range({count}) is out of bounds: 0 to {MOST_ITEMS:,}"
-            self._failure = ExpressionError(message)
+            self._failure = ExpressionError(message, hint="ask for a number within them")
             raise self._failure
-        self.count(count)
-        self._charge_loops(count)
+        charge.take(count)
+        self._pay(charge)
         return list(range(count))
 
     def _checked(self, result: Any, depth: int = 0) -> Any:
         """Keep to the types of a document, within the budget."""
         if depth > 20:
             message = "the value is nested too deep"
-            raise ExpressionError(message)
+            raise ExpressionError(message, hint="lists and maps go 20 deep at most")
         self.count(1)
         match result:
             case None | bool() | int() | float():
@@ -255,8 +255,14 @@ class Evaluator:
                 if len(result) > MOST_ITEMS:
                     message = f"the value is a list of {len(result):,}"
                     raise ExpressionError(message, hint=f"{MOST_ITEMS:,} at most")
+                if _PLAIN.issuperset(map(type, result)):
+                    self.count(len(result))
+                    return result
                 return [self._checked(item, depth + 1) for item in result]
             case dict():
+                if _PLAIN.issuperset(map(type, result.values())) and _keyed(result):
+                    self.count(2 * len(result))
+                    return result
                 return {str(key): self._checked(item, depth + 1) for key, item in result.items()}
             case datetime.timedelta():
                 return str(Duration(round(result.total_seconds() * 1_000_000) * 1_000))
@@ -264,15 +270,12 @@ class Evaluator:
                 return result.isoformat()
             case _:
                 message = f"the value is of a kind ({type(result).__name__}) that files don't have"
-                raise ExpressionError(message)
+                raise ExpressionError(message, hint="make it a text or a number: string(x), int(x)")
 
 
-def _longest(value: Any) -> int:
-    """The longest list in a value."""
-    if not isinstance(value, list | dict):
-        return 1
-    items = value.values() if isinstance(value, dict) else value
-    return max(len(value), max(map(_longest, items), default=1))
+def _keyed(result: dict[Any, Any]) -> bool:
+    """Whether all keys are texts, as in files."""
+    return {str}.issuperset(map(type, result))
 
 
 def _explained(error: Exception, names: Mapping[str, Any]) -> ExpressionError:

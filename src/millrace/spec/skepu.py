@@ -167,7 +167,13 @@ class _Translation:
             return []
         if isinstance(node.value, list):
             return node.value
-        self.problems.error("wrong-type", f"{what} must be a list", node.at, found=node.describe())
+        self.problems.error(
+            "wrong-type",
+            f"{what} must be a list",
+            node.at,
+            found=node.describe(),
+            hint="write [ ] around what belongs to it",
+        )
         return []
 
     def _new(self, section: str, node: Node) -> str | None:
@@ -259,6 +265,7 @@ class _Translation:
             f"{key} can't be {node.describe()}",
             node.at,
             expected="one of " + ", ".join(words),
+            hint="write one of " + ", ".join(words),
         )
         return node
 
@@ -310,6 +317,7 @@ class _Translation:
                 "the id of a variant must be a word",
                 fields["id"].at,
                 found=fields["id"].describe(),
+                hint="write a name that the other variants don't have",
             )
             return None
         variant: dict[str, Any] = {

@@ -119,6 +119,7 @@ def parse(source: Source, problems: Problems) -> Tree | None:
             f"{source.name} has {len(source.text):,} characters",
             Location(source.name),
             expected=f"at most {MOST_BYTES:,}",
+            hint="split it with #include",
         )
         return None
     try:
@@ -127,7 +128,12 @@ def parse(source: Source, problems: Problems) -> Tree | None:
         problems.add(_syntax(error, source))
         return None
     except _TooDeepError:
-        problems.error("too-deep", f"nested more than {MOST_DEPTH} deep", Location(source.name))
+        problems.error(
+            "too-deep",
+            f"nested more than {MOST_DEPTH} deep",
+            Location(source.name),
+            hint="a pipeline needs about ten levels",
+        )
         return None
     return tree if isinstance(tree, Tree) else None
 

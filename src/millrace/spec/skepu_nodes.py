@@ -12,6 +12,8 @@ from millrace.spec.node import Node
 from millrace.spec.skepu_grammar import Tree, parse, unquoted
 from millrace.spec.source import MOST_FILES, Source, Sources
 
+#: A file with what it includes, each as deep as it is nested itself.
+MOST_DEPTH_IN_ALL: Final = 300
 #: The key under which a map keeps the word before its brace (`skepu { ... }`).
 BLOCK: Final = "@block"
 MOST_WORD: Final = 10_000
@@ -31,9 +33,12 @@ class Builder:
     _chain: tuple[Path, ...] = ()
     _trees: dict[Path, Tree | None] = field(default_factory=dict)
     _included_so_far: int = 0
+    #: How deep the files are nested, all together, that are open now.
+    _depth: int = 0
 
     def build(self, tree: Tree, source: Source) -> Node:
         """Return a file's content as a node."""
+        self._depth = tree.depth
         return self._object(tree, source)
 
     def _object(self, tree: Tree, source: Source, block: str | None = None) -> Node:
@@ -77,19 +82,23 @@ class Builder:
         if included is None:
             return
         inner, tree = included
-        chain, self._chain = (
-            self._chain,
-            (*self._chain, inner.path.resolve() if inner.path else Path()),
-        )
+        before = self._chain, self._depth
+        self._chain = (*self._chain, inner.path.resolve() if inner.path else Path())
+        self._depth += tree.depth
         try:
             yield from self._entries(tree, inner)
         finally:
-            self._chain = chain
+            self._chain, self._depth = before
 
     def _included(self, name: str, source: Source, at: Location) -> tuple[Source, Tree] | None:
         self._included_so_far += 1
         if self._included_so_far > MOST_FILES:
-            self.problems.error("too-many-files", f"more than {MOST_FILES} includes", at)
+            self.problems.error(
+                "too-many-files",
+                f"more than {MOST_FILES} includes",
+                at,
+                hint="include each file once, or put several into one",
+            )
             return None
         path = self.sources.included(name, source, at)
         if path is None or source.path is None:
@@ -106,6 +115,10 @@ class Builder:
         if path not in self._trees:
             self._trees[path] = parse(inner, self.problems)
         tree = self._trees[path]
+        if tree is not None and self._depth + tree.depth > MOST_DEPTH_IN_ALL:
+            told = f"nested more than {MOST_DEPTH_IN_ALL} deep, with all that is included"
+            self.problems.error("too-deep", told, at, hint="include it further up")
+            return None
         return None if tree is None else (inner, tree)
 
     def _value(self, tree: Tree, source: Source) -> Node:
@@ -150,7 +163,8 @@ class Builder:
         try:
             value = _OPERATIONS[tree.kind](*parts)
         except ZeroDivisionError:
-            self.problems.error("expression", "division by zero", place.at)
+            hint = "divide by another number"
+            self.problems.error("expression", "division by zero", place.at, hint=hint)
             return 0
         except (TypeError, OverflowError):
             value = None
@@ -161,6 +175,7 @@ class Builder:
                 f"can't {tree.kind} {shown}",
                 place.at,
                 expected="two numbers, or two texts to add",
+                hint="check both values, and their types",
             )
             return 0
         return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -12,6 +13,7 @@ MOST_BYTES: Final = 10 * 1024 * 1024
 MOST_FILES: Final = 1_000
 #: What marks a project's root, from the file upwards.
 ROOT_MARKS: Final = (".git", "millrace.toml", "pyproject.toml")
+_URL: Final = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,12 @@ class Sources:
     def read(self, path: Path, name: str, asked_at: Location | None = None) -> Source | None:
         """Read a file; None, with a problem, where that can't be done."""
         if len(self.texts) >= MOST_FILES:
-            self.problems.error("too-many-files", f"more than {MOST_FILES} files", asked_at)
+            self.problems.error(
+                "too-many-files",
+                f"more than {MOST_FILES} files",
+                asked_at,
+                hint="put several of them into one",
+            )
             return None
         at = asked_at or Location(name)
         try:
@@ -68,6 +75,15 @@ class Sources:
                 "a text without a file can't include files",
                 at,
                 hint="save it to a file first",
+            )
+            return None
+        if _URL.match(name):
+            self.problems.error(
+                "include-url",
+                f"{name!r} is an address, and only files are included",
+                at,
+                expected="a path inside the project",
+                hint="save a copy of it in the project, and include that",
             )
             return None
         try:

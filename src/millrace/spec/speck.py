@@ -54,7 +54,16 @@ def is_speck(node: Node) -> bool:
 def native_of_speck(node: Node, problems: Problems) -> Node | None:
     """Translate a composition to the native document, places kept."""
     top = known_fields(node, "a composition of SpecK", ("jobs",), problems, ("jobs",))
-    if top is None or "jobs" not in top or not isinstance(top["jobs"].value, list):
+    if top is None or "jobs" not in top:
+        return None
+    if not isinstance(top["jobs"].value, list):
+        problems.error(
+            "wrong-type",
+            "the jobs of SpecK must be a list",
+            top["jobs"].at,
+            found=top["jobs"].describe(),
+            hint="begin each job with `- job_name:`",
+        )
         return None
     before = problems.total
     jobs = [job for item in top["jobs"].value if (job := _read(item, problems)) is not None]

@@ -252,7 +252,8 @@ class _Builder:
         frame = self.stack[-1] if self.stack else None
         if frame is not None and frame.table is not None and frame.key is None:
             if not isinstance(node.value, str):
-                self._fail("syntax", "a key must be a text", self._at(event))
+                hint = "write the key out"
+                self._fail("syntax", "a key must be a text", self._at(event), hint=hint)
             mark = event.start_mark
             self._key(frame, str(node.value), mark.line + 1, mark.column + 1)
             return
@@ -331,6 +332,9 @@ def _syntax(error: yaml.YAMLError, source: Source) -> Diagnostic:
         position = getattr(error, "position", 0)
         before = source.text[:position]
         at = Location(source.name, before.count("\n") + 1, position - before.rfind("\n"))
+    last = source.text.count("\n") + 1
+    if at.line > last:  # libyaml ends a last line that has no end
+        at = Location(source.name, last, len(source.text) - source.text.rfind("\n"))
     hint = "check the indentation and the quotes just before this place"
     lines = source.text.split("\n", at.line)
     line = lines[at.line - 1] if at.line <= len(lines) else ""

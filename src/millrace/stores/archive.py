@@ -7,11 +7,13 @@ against limits both by what they announce and by what they hold.
 from __future__ import annotations
 
 import io
+import shutil
 import stat
 import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -22,6 +24,11 @@ _LEFT_OUT = frozenset({"__pycache__", ".git", ".venv", "venv", "node_modules", "
 #: Archives of the same files are the same, whenever they are made.
 _WHEN = (1980, 1, 1, 0, 0, 0)
 _PIECE = 1 << 16
+#: How an entry of a table begins, and how long one may be if all are: names are the most of it.
+_ENTRY = b"PK\x01\x02"
+_TABLE = 1 << 10
+#: The part of an archive in which the end of its table is looked for, and some more.
+_END = 1 << 17
 #: What reading a zip may raise that was cut, changed or made up.
 UNREADABLE = (
     zipfile.BadZipFile,
@@ -74,28 +81,70 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def unpack(archive: Path, folder: Path, limits: Limits | None = None) -> None:
-    """Write the files of an archive into a new folder; raises before the first for a bad one."""
+    """Write the files of an archive into a new folder.
+
+    Raises before the first for one that its table shows to be bad, and with nothing left in the
+    folder's place for one that turns out to be: it never takes more room than the limits say.
+    """
     limits = limits or Limits()
-    try:
-        with zipfile.ZipFile(archive) as opened:
-            entries = [entry for entry in opened.infolist() if not entry.is_dir()]
-            checked(entries, limits)
-            folder.mkdir(parents=True, mode=0o700)
+    with _opened(archive, limits) as (opened, entries):
+        folder.mkdir(parents=True, mode=0o700)
+        try:
             left = limits.bytes
             for entry in entries:
                 left -= _written(opened, entry, folder / entry.filename, left)
-    except (*UNREADABLE, OSError) as error:
-        raise _refused(f"it can't be read: {error}") from error
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
 
 
 def look(archive: Path, limits: Limits | None = None) -> None:
     """Raise for an archive that `unpack` would refuse by its table; nothing is written."""
+    with _opened(archive, limits or Limits()):
+        pass
+
+
+@contextmanager
+def _opened(
+    archive: Path, limits: Limits
+) -> Iterator[tuple[zipfile.ZipFile, list[zipfile.ZipInfo]]]:
+    """An archive and its files, all of which may be unpacked by what the table says."""
     try:
-        with zipfile.ZipFile(archive) as opened:
+        with _Guarded(archive, limits) as file, zipfile.ZipFile(file) as opened:
+            file.guards = False
             entries = [entry for entry in opened.infolist() if not entry.is_dir()]
+            checked(entries, limits)
+            # Entries that share their bytes could fill a disk from a small file.
+            if sum(entry.compress_size for entry in entries) > archive.stat().st_size:
+                raise _refused("it says that it holds more than it has")
+            yield opened, entries
     except (*UNREADABLE, OSError) as error:
         raise _refused(f"it can't be read: {error}") from error
-    checked(entries, limits or Limits())
+
+
+class _Guarded(io.BufferedReader):
+    """A file of which a table with too many entries is not read.
+
+    Making a million entries of a table would take seconds and a gigabyte; its bytes are counted
+    before, as the number that an archive tells need not be true.
+    """
+
+    def __init__(self, archive: Path, limits: Limits) -> None:
+        super().__init__(io.FileIO(archive))
+        self.guards = True
+        self._limits = limits
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read as any file does; raises for too large a table."""
+        if not self.guards:
+            return super().read(size)
+        most = max(self._limits.entries * _TABLE, _END)
+        if size is not None and size > most:
+            raise _refused(f"its table has {size:,} bytes, and {most:,} are allowed")
+        data = super().read(most if size is None or size < 0 else size)
+        if data.count(_ENTRY) > self._limits.entries:
+            raise _refused(f"it has more than {self._limits.entries} files")
+        return data
 
 
 def _refused(why: str) -> OperationFailed:
@@ -141,6 +190,8 @@ def _wrong(entry: zipfile.ZipInfo, limits: Limits) -> str:
         return f"{name!r} leads out of its folder"
     if len(path.parts) > limits.depth:
         return f"{name[:80]!r} lies more than {limits.depth} folders deep"
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        return f"{name!r} is packed in a way that takes memory as it likes"
     if entry.file_size > limits.ratio * max(entry.compress_size, 1024):
         return f"{name!r} is {limits.ratio} times larger than what is packed"
     return ""

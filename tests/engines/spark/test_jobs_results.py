@@ -361,6 +361,9 @@ def test_what_can_not_run_is_found_before_the_start(lab: Lab) -> None:
             assert message in found.message, (name, found)
             assert hint in found.hint, (name, found)
             assert re.search(r"job j\b|stream out\b", found.message), (name, found)
+    text = f"streams: {{raw: {{{CARS}}}}}\njobs: {{j: {{from: raw, sql: SELECT car FROM raw}}}}"
+    with lab.case(text) as case:
+        assert case.failure().code == "no-output"
 
 
 def test_a_stream_without_a_schema_takes_its_writers(lab: Lab) -> None:

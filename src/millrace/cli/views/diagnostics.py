@@ -8,8 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.text import Text
 
 from millrace.errors import Diagnostic, Location, Severity
+from millrace.model.types import SECRET_WORDS
 
 WIDE = 100
+#: Lines by their file and their number in it.
+Lines = Mapping[tuple[str, int], str]
 
 
 def diagnostics_text(
@@ -17,8 +20,7 @@ def diagnostics_text(
 ) -> Text:
     """Return every problem with its place, and a closing line with their number."""
     text = Text()
-    used = {at.file for item in diagnostics for at in _places(item)}
-    lines = {name: source.split("\n") for name, source in sources.items() if name in used}
+    lines = _shown(diagnostics, sources)
     for diagnostic in diagnostics:
         text.append_text(_one(diagnostic, lines)).append("\n")
     errors = sum(1 for item in diagnostics if item.severity is Severity.ERROR)
@@ -28,13 +30,40 @@ def diagnostics_text(
     return text
 
 
+def _shown(diagnostics: Sequence[Diagnostic], sources: Mapping[str, str]) -> Lines:
+    """The lines that problems are about; a file may have millions of others.
+
+    None that may hold a secret is shown: what is shown is kept, by terminals and by CI.
+    """
+    wanted: dict[str, set[int]] = {}
+    for at in (at for item in diagnostics for at in _places(item)):
+        wanted.setdefault(at.file, set()).add(at.line)
+    for item in diagnostics:
+        if item.at is not None and SECRET_WORDS.search(item.message):
+            wanted[item.at.file].discard(item.at.line)
+    return {
+        (file, number): line
+        for file, numbers in wanted.items()
+        for number, line in _lines(sources.get(file, ""), numbers)
+    }
+
+
+def _lines(source: str, numbers: set[int]) -> Iterator[tuple[int, str]]:
+    """Some lines of a text, by their numbers from 1."""
+    begin, last = 0, max(numbers, default=0)
+    for number in range(1, last + 1):
+        end = source.find("\n", begin)
+        if number in numbers:
+            yield number, source[begin:] if end < 0 else source[begin:end]
+        if end < 0:
+            return
+        begin = end + 1
+
+
 def _places(diagnostic: Diagnostic) -> Iterator[Location]:
     if diagnostic.at is not None:
         yield diagnostic.at
     yield from (at for at, _ in diagnostic.related)
-
-
-Lines = Mapping[str, Sequence[str]]
 
 
 def _one(diagnostic: Diagnostic, sources: Lines) -> Text:
@@ -65,10 +94,10 @@ def _details(diagnostic: Diagnostic) -> Iterator[tuple[str, str]]:
 
 def _place(at: Location, sources: Lines, colour: str, arrow: str) -> Text:
     text = Text(f"  {arrow} {at}\n", style="blue")
-    lines = sources.get(at.file, ())
-    if not 0 < at.line <= len(lines) or not lines[at.line - 1].strip():
+    found = sources.get((at.file, at.line), "")
+    if not found.strip():
         return text
-    line, column = _cut(lines[at.line - 1].rstrip("\r"), at.column)
+    line, column = _cut(found.rstrip("\r"), at.column)
     margin = " " * len(str(at.line))
     length = _length(line, column)
     mark = re.sub(r"[^\t]", " ", line[: column - 1])

@@ -119,6 +119,12 @@ class _Making:
 
     def add(self, job: Job) -> None:
         """Put a job's code over its inputs."""
+        if not job.writes:
+            raise OperationFailed(
+                "no-output",
+                f"job {job.name} writes no stream: its results would go nowhere",
+                f"add `to: STREAM` to jobs.{job.name}, or leave the job out",
+            )
         order = replace(self._order, job=job)
         sources = [self._source(job, place) for place in range(len(job.inputs))]
         if job.exact:

@@ -7,6 +7,7 @@ its jobs, when the agent asks or is gone.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import socket
@@ -96,6 +97,8 @@ class Host:
 def serve(transactions: TransactionsOf | None = None, log: LogOf | None = None) -> None:
     """Take the lease, start Spark, say so, and serve until told to end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the agent's to handle
+    # It tells every call to Java, with the passwords of brokers, once a user's module asks for all.
+    logging.getLogger("py4j").setLevel(logging.ERROR)
     channel = Channel(socket.socket(fileno=int(sys.argv[1])))
     settings = json.loads(Path(sys.argv[2]).read_text("utf-8"))
     place = Path(settings["place"])

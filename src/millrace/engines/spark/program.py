@@ -64,6 +64,8 @@ class ProgramEngine:
         self._began = 0.0
         self._from = 0
         self._quick = 0
+        #: What the program is told that may be secret; there only while it may be needed.
+        self._private: tuple[Path, ...] = ()
 
     @property
     def pid(self) -> int | None:
@@ -96,6 +98,7 @@ class ProgramEngine:
             self._from = _size(self.log)
             self._began = time.monotonic()
             environment = {**os.environ, "JAVA_HOME": str(self._java.home), "SPARK_HOME": _spark()}
+            self._private = (self.place / "spark.properties", order.place / "client.properties")
             command = leashed(list(self._command(order)))
             self._child = Child.start(command, self.log, environment=environment)
             if _size(self.log) < self._from:  # it was put aside, and begun anew
@@ -141,6 +144,8 @@ class ProgramEngine:
         with self._lock:
             if self._child is not None:
                 self._child.end(GRACE_SECONDS)
+            for path in self._private:
+                path.unlink(missing_ok=True)
             if job in self._status:
                 self._status[job] = replace(self._status[job], state=JobState.STOPPED)
 

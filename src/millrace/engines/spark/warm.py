@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import suppress
 
 from pyspark.sql import SparkSession
@@ -18,4 +17,3 @@ def warm_up(session: SparkSession) -> None:
             F.from_json("value", "id long").alias("r"), F.crc32("value").alias("c")
         )
         frame.observe("warm", F.count(F.lit(1)).alias("n")).collect()
-    logging.getLogger("py4j").setLevel(logging.ERROR)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import html
 import http.client
+import json
 import socket
 import threading
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from http.client import HTTPException
-from typing import Any
-from urllib.parse import urljoin, urlsplit
+from typing import Any, Final
+from urllib.parse import quote, urljoin, urlsplit
 
 from millrace.engines.spark.outside.undone import SAID, Undone, one_line
 from millrace.errors import OperationFailed
 from millrace.model.outside import is_inner
+
+#: Before a token in its header, and what is told in its place.
+_BEARER: Final = "Bearer "
+HIDDEN: Final = b"***"
 
 
 class _Stay(urllib.request.HTTPRedirectHandler):
@@ -69,7 +75,7 @@ def bearer(token: str, where: str) -> str:
             f"{where}: the secret holds what a header can't (line ends, other than ASCII, nothing)",
             "write the token alone, in one line",
         )
-    return f"Bearer {token}"
+    return f"{_BEARER}{token}"
 
 
 def post(url: str, data: bytes, headers: Mapping[str, str], seconds: float) -> None:
@@ -98,7 +104,7 @@ def _answer(url: str, data: bytes, headers: Mapping[str, str], seconds: float) -
             return ""  # the batch is taken; what else is said does not matter
     except urllib.error.HTTPError as error:
         with error:
-            return f"answered {error.code}{_said(url, error)}"
+            return f"answered {error.code}{_said(url, error, headers.get('Authorization', ''))}"
     except urllib.error.URLError as error:
         return f"can't be reached: {error.reason}"
     except OSError as error:
@@ -107,16 +113,30 @@ def _answer(url: str, data: bytes, headers: Mapping[str, str], seconds: float) -
         return f"can't be asked, for the address or the answer is none: {type(error).__name__}"
 
 
-def _said(url: str, error: urllib.error.HTTPError) -> str:
+def _said(url: str, error: urllib.error.HTTPError, sent: str) -> str:
+    """What the hook said to it, without the token that was sent: some say it back."""
     target = error.headers.get("Location")
     if 300 <= error.code < 400 and target:
         host = host_of(urljoin(url, target))
         other = f"another path of {host}" if host == host_of(url) else host
         return f" to {other}; write that address"
     try:
-        return f": {one_line(error.read(SAID))}"
+        forms = _forms(sent.removeprefix(_BEARER))
+        longest = max(map(len, forms), default=0)
+        said = error.read(SAID + longest)
+        cut = longest if len(said) == SAID + longest else 0
+        for form in forms:
+            said = said.replace(form, HIDDEN)
+        return f": {one_line(said[: len(said) - cut][:SAID])}"  # its end may be half a token
     except (OSError, HTTPException):
         return ""
+
+
+def _forms(token: str) -> list[bytes]:
+    """A token as answers may have it: as it is, or as texts of JSON, HTML or addresses."""
+    said = json.dumps(token)[1:-1]
+    found = (token, said, said.replace("/", "\\/"), html.escape(token), quote(token, safe=""))
+    return [form.encode() for form in found if form]
 
 
 def host_of(url: str) -> str:
