@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from millrace.coordinator import tenure
 from millrace.coordinator.tenure import STILL_SECONDS, Around, Holder, Superseded, Tenure, take
 from millrace.errors import OperationFailed
-from millrace.ports import Change
+from millrace.ports import Change, Entry, EntryKind
 from millrace.stores.sqlite import SqliteStore
 from millrace.testing.memory_store import MemoryStore
 
@@ -120,3 +121,30 @@ def _commits(tenure: Tenure) -> bool:
     except Superseded:
         return False
     return True
+
+
+def test_the_journal_does_not_grow_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What goes is the oldest; a compaction that fails costs no change."""
+    monkeypatch.setattr(tenure, "KEPT_ENTRIES", 20)
+    monkeypatch.setattr(tenure, "SPARE_ENTRIES", 10)
+    store = SqliteStore(tmp_path / "state.db")
+    mine = take(store, holder(1), Time().around())
+    for number in range(1, 76):
+        told = Entry(EntryKind.EVENT, "p", {"number": number})
+        assert mine.commit(Change(entries=(told,))) == number
+    assert [entry.number for entry in store.entries(0, 100)] == list(range(51, 76))
+    store.close()
+    full = Full(tmp_path / "state.db")
+    other = take(full, holder(2), Time({1}).around())
+    for _ in range(10):
+        other.commit(Change(entries=(Entry(EntryKind.EVENT, "p", {}),)))
+    assert len(full.entries(0, 100)) == 35
+
+
+class Full(SqliteStore):
+    """A store whose disk has no room to be tidied up."""
+
+    def compact(self, before: int) -> None:
+        raise OperationFailed("disk-full", f"no room for what is before {before}")

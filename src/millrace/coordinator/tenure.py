@@ -11,6 +11,7 @@ generation by itself: see decision 21.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 
 from millrace.errors import OperationFailed
@@ -22,6 +23,9 @@ LEASE, BEAT = (_KIND, "lease"), (_KIND, "beat")
 #: How often a coordinator beats, and how long its beat may stand still.
 BEAT_SECONDS = 2.0
 STILL_SECONDS = 15.0
+#: So many entries of the journal are kept, and so many come before those before them go.
+KEPT_ENTRIES = 100_000
+SPARE_ENTRIES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,8 @@ class Tenure:
     generation: int
     holder: Holder
     _beats: int = field(default=0)
+    #: The number of the journal's last entry; 0 before the first commit.
+    _last: int = field(default=0)
 
     def commit(self, change: Change) -> int:
         """Keep a change; raises `Superseded`, with nothing kept, where the right is another's."""
@@ -78,7 +84,15 @@ class Tenure:
             raise
         for name in places:
             reach(f"{name}.after")
+        self._forget(number)
         return number
+
+    def _forget(self, last: int) -> None:
+        """Let go of old entries of the journal, now and then; a failure is the next time's."""
+        before, self._last = self._last or last, last
+        if last // SPARE_ENTRIES > before // SPARE_ENTRIES and last > KEPT_ENTRIES:
+            with suppress(OperationFailed):
+                self.store.compact(last - KEPT_ENTRIES + 1)
 
     def check(self) -> None:
         """Raise `Superseded` where the right is another's."""
