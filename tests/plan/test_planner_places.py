@@ -117,3 +117,12 @@ def test_a_reader_of_dead_letters_had_better_stop_after_those_who_write_them() -
     found = between(of(back), of("pipeline: p"))
     assert before(found, "delete job l", "delete job j")
     assert not before(found, "delete job j", "delete job l")
+
+
+def test_a_stream_that_goes_from_a_broker_of_others_may_leave_its_topic() -> None:
+    theirs = BASE.replace("n: {broker: kafka,", "n: {broker: {kind: kafka, address: 'k:9092'},")
+    assert theirs != BASE
+    for text, told in ((BASE, False), (theirs, True)):
+        gone = of(text.replace("c: {site: n}", "z: {site: n}").replace("to: c", "to: z"))
+        notes = between(of(text), gone).notes
+        assert any(note.startswith("c: at a broker that is not ours") for note in notes) is told

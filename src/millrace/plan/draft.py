@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from millrace.model.impact import Impact
 from millrace.model.job import Job
 from millrace.model.places import Key, World
+from millrace.model.site import BrokerKind
 from millrace.model.status import Facts
 from millrace.model.step import Action, Kind, Reason, Step
 from millrace.model.stream import Stream, Transport
@@ -171,7 +172,8 @@ class Draft:
         if key not in self.old.readers:
             self.notes.setdefault(READ, []).append(f"{stream.name} at {stream.site}")
         site = self.old.pipeline.sites.get(stream.site or "")
-        if site is not None and site.broker is not None and not site.broker.managed:
+        broker = site.broker if site is not None else None
+        if broker is not None and broker.kind is BrokerKind.KAFKA and not broker.managed:
             self.notes.setdefault(THEIRS, []).append(stream.name)
 
     def _job(self, name: str) -> None:
