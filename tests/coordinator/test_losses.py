@@ -15,6 +15,7 @@ from millrace.coordinator.operation import Operation, OperationState
 from millrace.coordinator.revision import Submission
 from millrace.coordinator.service import Clocks, Coordinator
 from millrace.coordinator.tenure import Around, Holder, take
+from millrace.errors import OperationFailed
 from millrace.model.impact import Impact
 from millrace.model.pipeline import Pipeline
 from millrace.ports import JobState
@@ -136,6 +137,19 @@ def test_a_job_leaves_a_silent_site_only_by_a_users_word(land: Land) -> None:
     assert "--site-lost north" in undone.reason
     assert land.runs("north")
     assert not land.runs("south")
+
+
+def test_a_site_that_nobody_knows_can_not_be_lost(land: Land) -> None:
+    lost = frozenset({"nroth"})
+    for use in (
+        lambda: land.coordinator.apply(Submission(copying("south"), lost=lost)),
+        lambda: land.coordinator.proposed(copying("south"), lost),
+    ):
+        with pytest.raises(OperationFailed) as caught:
+            use()
+        assert (caught.value.code, caught.value.hint) == (
+            "unknown-site", "name one of hub, north, south"
+        )  # fmt: skip
 
 
 def test_a_lost_sites_job_goes_on_from_the_positions_that_were_reported_last(land: Land) -> None:

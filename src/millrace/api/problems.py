@@ -42,6 +42,7 @@ _STATUS: Mapping[str, int] = {
     "served-here": 409,
     "superseded": 503,
     "too-large": 413,
+    "unknown-site": 422,
 }
 _TOKEN = re.compile(r"mr_([a-z0-9]{8})_[A-Za-z0-9_-]+")
 #: user:password@ of an address, within a text of JSON.

@@ -263,6 +263,11 @@ class Board:
         board = replace(self, files=after.files, operation=moved)
         return board, board._ended()
 
+    def sites(self, wanted: Pipeline) -> frozenset[str]:
+        """Return the sites of a file, and those of what runs now."""
+        now = frozenset(self.files[self.current].sites)
+        return frozenset(wanted.sites) | now | self.deployment.sites()
+
     def goals(self, reports: Reports) -> dict[str, PipelineGoal]:
         """Return what each site shall be, and what it is asked, by what others report."""
         goals = self.deployment.goals(self.files)

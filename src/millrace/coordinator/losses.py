@@ -6,10 +6,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from millrace.coordinator.deployment import Deployment, Placed
+from millrace.errors import OperationFailed
 from millrace.model.impact import Impact
 from millrace.model.job import Job
 from millrace.model.policy import CheckpointAt
 from millrace.model.step import Action, Kind, Plan, Reason, Step
+
+
+def check_lost(lost: frozenset[str], known: frozenset[str]) -> None:
+    """Raise for a site that nobody knows: who gives up the wrong one would wait for the right."""
+    for site in sorted(lost - known):
+        raise OperationFailed(
+            "unknown-site",
+            f"no site is called {site!r}, so it can't be lost",
+            f"name one of {', '.join(sorted(known))}" if known else "leave it out",
+        )
 
 
 def with_losses(

@@ -12,6 +12,7 @@ from millrace.coordinator.board import Board
 from millrace.coordinator.ends import state_of, with_ends
 from millrace.coordinator.failover import FAILOVER, expired, failed_over, gone_back
 from millrace.coordinator.kept import all_restored, kept
+from millrace.coordinator.losses import check_lost
 from millrace.coordinator.operation import Operation
 from millrace.coordinator.phases import Reports
 from millrace.coordinator.requests import Request, Requests
@@ -129,6 +130,7 @@ class Coordinator:
             board = before or Board.empty(name)
             if expected is not None and expected != board.newest:
                 raise Moved(name, expected, board.newest)
+            check_lost(brought.lost, board.sites(brought.wanted))
             if board.same(brought.wanted) and board.operation is not None:
                 return replace(board.operation, plan=Plan(untouched=len(board.deployment.jobs)))
             after, entries = board.submitted(brought)
@@ -159,6 +161,7 @@ class Coordinator:
     def proposed(self, wanted: Pipeline, lost: frozenset[str] = frozenset()) -> tuple[int, Plan]:
         """Return what a file would change, and the revision that this is about."""
         board = self.boards.get(wanted.name) or Board.empty(wanted.name)
+        check_lost(lost, board.sites(wanted))
         return board.newest, board.proposed(wanted, lost)
 
     def take(self, board: Board) -> None:
