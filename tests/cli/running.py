@@ -81,6 +81,16 @@ def running(file: Path, home: Path, *options: str, told: str = "home.said") -> I
         process.wait(30)
 
 
+def drivers(home: Path) -> list[psutil.Process]:
+    """The drivers that live and keep their things in a home, whoever started them."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        line = process.info["cmdline"] or []
+        if "millrace.agent.driver" in line and any(str(home) in part for part in line):
+            found.append(process)
+    return found
+
+
 def until(condition: Callable[[], bool], limit: float, what: str) -> None:
     """Wait for a condition; fails after the limit."""
     end = time.monotonic() + limit

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from millrace.brokers.kafka import AttachedKafka
@@ -29,7 +28,7 @@ from millrace.machine.process import session_members
 from millrace.ports import Log, Record
 from millrace.spec import load_text
 from millrace.wire import pipeline_document
-from tests.cli.running import until
+from tests.cli.running import drivers, until
 
 pytestmark = pytest.mark.timeout(400)
 #: A start, or a change, on a busy machine.
@@ -91,16 +90,7 @@ class Kept:
             runs = _runs(client)
             assert runs is not None
             assert len(set(runs.values())) == 2, runs
-        assert len(self.drivers()) == 1
-
-    def drivers(self) -> list[int]:
-        """The drivers of this home that live, all its coordinators over."""
-        found = []
-        for process in psutil.process_iter(["cmdline"]):
-            line = process.info["cmdline"] or []
-            if "millrace.agent.driver" in line and any(str(self.home) in part for part in line):
-                found.append(process.pid)
-        return found
+        assert len(drivers(self.home)) == 1
 
     def log(self) -> Log:
         with self.client as client:

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +26,7 @@ from millrace.measure.fault import RunReport
 from millrace.measure.load import Load
 from millrace.measure.run import run_check
 from millrace.ports import Log
-from tests.cli.running import until
+from tests.cli.running import drivers, until
 from tests.coordinator.between import Between, between
 
 pytestmark = pytest.mark.timeout(500)
@@ -115,24 +115,14 @@ class Place:
             (address,) = client.site("hub")["brokers"].values()
         return AttachedKafka({"bootstrap.servers": address}).log
 
-    def drivers(self, site: str) -> list[psutil.Process]:
-        """The drivers of a site that live."""
-        own = str(self.folder / site)
-        found = []
-        for process in psutil.process_iter(["cmdline"]):
-            line = process.info["cmdline"] or []
-            if "millrace.agent.driver" in line and any(own in part for part in line):
-                found.append(process)
-        return found
-
     def kill(self, site: str) -> None:
         """Let a site die at once, with all that runs there."""
         agent = psutil.Process(self.processes[site].pid)
-        for process in [agent, *agent.children(recursive=True), *self.drivers(site)]:
+        for process in [agent, *agent.children(recursive=True), *drivers(self.folder / site)]:
             if process.is_running():
                 process.kill()
         self.processes[site].wait(30)
-        assert self.drivers(site) == []
+        assert drivers(self.folder / site) == []
 
     def end(self) -> None:
         for process in reversed(self.processes.values()):
@@ -163,27 +153,17 @@ def proxied(place: Place) -> Iterator[Between]:
 @contextmanager
 def under_load(log: Log, run: str) -> Iterator[Future[RunReport]]:
     """Send records while something happens, and then wait for what arrived of them."""
-    over, result = threading.Event(), Future[RunReport]()
+    over = threading.Event()
     load = Load(rate=RATE, seconds=2 * LIMIT, keys=20)
-
-    def work() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        result = pool.submit(
+            run_check, log, "in", log, "out", load,
+            run=run, wait=LIMIT, settle=3.0, enough=over.is_set,
+        )  # fmt: skip
         try:
-            result.set_result(
-                run_check(
-                    log, "in", log, "out", load, run=run, wait=LIMIT, settle=3.0,
-                    enough=over.is_set,
-                )
-            )  # fmt: skip
-        except BaseException as error:
-            result.set_exception(error)
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    try:
-        yield result
-    finally:
-        over.set()
-        thread.join(2 * LIMIT)
+            yield result
+        finally:
+            over.set()
 
 
 def test_lost_sites_lose_no_record(place: Place, proxied: Between) -> None:
