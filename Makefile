@@ -4,7 +4,7 @@ BIN := .venv/bin
 CORE := .venv/.core-installed
 RUN := .venv/.run-installed
 DEV := .venv/.dev-installed
-RUN_EXTRAS := --extra spark --extra kafka --extra postgresql --extra measure --extra server
+RUN_EXTRAS := --extra spark --extra kafka --extra mqtt --extra postgresql --extra measure --extra server
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --require-hashes
 
 .PHONY: help demo check test soak bench docs lock clean
@@ -68,7 +68,7 @@ lock: ## resolve pyproject.toml anew into requirements/*.txt
 	@for set in core run dev; do \
 	  build/lock/bin/uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes \
 	    --no-annotate --no-header $$(case $$set in run) echo $(RUN_EXTRAS);; \
-	      dev) echo $(RUN_EXTRAS) --extra java --extra bench --extra dev;; esac) \
+	      dev) echo $(RUN_EXTRAS) --extra flink --extra java --extra bench --extra dev;; esac) \
 	    pyproject.toml requirements/build.in -o requirements/$$set.txt || exit 1; done
 
 clean: ## remove the environment and everything made

@@ -6,7 +6,7 @@ set -eu
 rm -f .coverage .coverage.*
 status=0
 none=5 # pytest's word for "no test was chosen", which happens when arguments choose a few
-coverage run -m pytest -q -n "$(nproc)" --dist loadfile -m "not spark" --durations=25 "$@" || status=$?
+coverage run -m pytest -q -n "$(($(nproc) + 1))" --dist loadfile -m "not spark" --durations=25 "$@" || status=$?
 [ $status -ne $none ] || status=0
 coverage combine -q
 coverage report --skip-covered

@@ -37,7 +37,14 @@ HEAVY = (
     "tests/cli/test_run.py",
     "tests/coordinator/test_kills.py",
     "tests/coordinator/test_lost_sites.py",
+    "tests/coordinator/test_moving_state.py",
     "tests/coordinator/test_sites.py",
+    "tests/crossing/test_listings.py",
+    "tests/crossing/test_mqtt.py",
+    "tests/crossing/test_speck.py",
+    "tests/engines/flink/test_conformance.py",
+    "tests/engines/flink/test_engine.py",
+    "tests/engines/flink/test_server.py",
     "tests/engines/spark/test_binary_jobs.py",
     "tests/engines/spark/test_cluster.py",
     "tests/engines/spark/test_drawn.py",
@@ -58,7 +65,10 @@ HEAVY = (
     "tests/engines/spark/test_versions.py",
     "tests/examples/test_run.py",
     "tests/examples/test_traffic.py",
+    "tests/experiment/test_flink_sites.py",
+    "tests/experiment/test_local_sites.py",
     "tests/testing/test_jobs.py",
+    "tests/testing/test_spark_conformance.py",
 )
 
 

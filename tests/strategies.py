@@ -32,6 +32,7 @@ from millrace.model.shape import (
     Choice,
     Either,
     Flag,
+    Kind,
     Measure,
     Number,
     Record,
@@ -100,7 +101,7 @@ def of_shape(shape: Shape) -> st.SearchStrategy[Any]:
             return st.floats(allow_nan=False, allow_infinity=False)
         case Flag():
             return st.booleans()
-        case Choice(of):
+        case Choice(of) | Kind(of=of):
             return st.sampled_from(list[StrEnum](of))
         case Measure(of):
             return QUANTITIES[of]

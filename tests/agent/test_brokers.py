@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from millrace.agent.brokers import broker_of, log_of, site_place
-from millrace.brokers.kafka import AttachedKafka, ManagedKafka
+from millrace.brokers.kafka import ManagedKafka
 from millrace.errors import OperationFailed
-from millrace.machine import Folders, Java
+from millrace.machine import Folders
 from millrace.model.pipeline import Pipeline
-from millrace.model.site import Broker, BrokerKind, Site
+from millrace.model.site import Broker, Site
 from millrace.model.stream import Stream
 from millrace.model.types import Options, Secret
 from millrace.ports import Record
 
-NOWHERE = Java(Path("/nowhere"), 17)
+Make = Callable[..., Any]
 
 
-def made(site: Site, place: Path = Path("/nowhere")) -> AttachedKafka:
-    return broker_of(site, place, NOWHERE, Path("/nowhere"))
+@pytest.fixture
+def made(folders: Folders, jars: Path) -> Make:
+    """Give what makes brokers; what they are started with is there."""
+    del jars
+    return lambda site, place=Path("/nowhere"): broker_of(site, place, folders.cache)
 
 
 def pipeline(broker: Broker | None) -> Pipeline:
@@ -30,7 +35,7 @@ def pipeline(broker: Broker | None) -> Pipeline:
 
 
 @pytest.mark.parametrize("address", ["h:9092", "kafka://h:9092", "tcp://h:9092/"])
-def test_an_address_is_attached(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_is_attached(address: str, monkeypatch: pytest.MonkeyPatch, made: Make) -> None:
     monkeypatch.setenv("SECRET", "s")
     password = Secret(secret="env:SECRET")  # noqa: S106 - a reference
     options: Options = {"sasl.username": "u", "sasl.password": password}
@@ -44,14 +49,14 @@ def test_an_address_is_attached(address: str, monkeypatch: pytest.MonkeyPatch) -
     }
 
 
-def test_without_an_address_it_is_managed_and_not_started(tmp_path: Path) -> None:
+def test_without_an_address_it_is_managed_and_not_started(tmp_path: Path, made: Make) -> None:
     broker = made(Site(name="a", broker=Broker()), tmp_path)
     assert isinstance(broker, ManagedKafka)
     assert not broker.status().up
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_wrong_option_is_told_with_its_place() -> None:
+def test_a_wrong_option_is_told_with_its_place(made: Make) -> None:
     for address in ("h:1", None):
         with pytest.raises(OperationFailed) as caught:
             made(Site(name="a", broker=Broker(address=address, options={"sasl.user": "u"})))
@@ -63,10 +68,10 @@ def test_a_wrong_option_is_told_with_its_place() -> None:
     ("broker", "code", "hint"),
     [
         (None, "no-broker", "sites.a.broker: kafka"),
-        (Broker(kind=BrokerKind.MQTT), "not-yet", "kafka"),
+        (Broker(kind="kafak"), "no-plugin", "kafka"),
     ],
 )
-def test_what_can_not_run_is_told(broker: Broker | None, code: str, hint: str) -> None:
+def test_what_can_not_run_is_told(broker: Broker | None, code: str, hint: str, made: Make) -> None:
     for use in (
         lambda: made(Site(name="a", broker=broker)),
         lambda: log_of(
@@ -86,12 +91,14 @@ def test_the_log_of_a_broker_that_does_not_run_is_told(tmp_path: Path) -> None:
     assert "millrace run" in caught.value.hint
 
 
-def test_the_log_is_found_while_the_broker_runs(tmp_path: Path, java: Java, jars: Path) -> None:
+def test_the_log_is_found_while_the_broker_runs(
+    tmp_path: Path, folders: Folders, made: Make
+) -> None:
     """By the folder of the site alone when it is managed, by the address when it is not."""
-    folders = Folders(tmp_path, tmp_path)
+    folders = Folders(tmp_path, folders.cache)
     managed = pipeline(Broker())
     site, stream = managed.sites["a"], managed.streams["s"]
-    broker = broker_of(site, site_place(folders, "p", "a"), java, jars)
+    broker = made(site, site_place(folders, "p", "a"))
     try:
         broker.start()
         broker.ensure(stream)

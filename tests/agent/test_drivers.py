@@ -11,7 +11,7 @@ import pytest
 from millrace.agent import drivers as module
 from millrace.agent.brokers import site_place
 from millrace.agent.drivers import Drivers
-from millrace.agent.fleet import Tools, driver_name, driver_of
+from millrace.agent.fleet import driver_name, driver_of
 from millrace.agent.suspects import DEATHS
 from millrace.engines.spark.engine import SparkEngine
 from millrace.errors import OperationFailed
@@ -43,35 +43,36 @@ def pipeline(jobs: str, sites: str = "{a: {broker: kafka}, b: {}}") -> Pipeline:
 
 
 @pytest.fixture
-def tools(folders: Folders, java: Java, tmp_path: Path) -> Tools:
-    return Tools(java, tmp_path, tmp_path, Folders(tmp_path, folders.cache))
+def own(folders: Folders, jars: Path, tmp_path: Path) -> Folders:
+    del jars  # they are there
+    return Folders(tmp_path, folders.cache)
 
 
-def test_jobs_of_a_group_and_a_site_share_a_driver(tools: Tools, tmp_path: Path) -> None:
+def test_jobs_of_a_group_and_a_site_share_a_driver(own: Folders, tmp_path: Path) -> None:
     one = pipeline(SEVERAL)
     assert {name: driver_name(job) for name, job in one.jobs.items()} == NAMES
-    made = {name: driver_of(one, one.jobs[job], name, tools) for job, name in NAMES.items()}
+    made = {name: driver_of(one, one.jobs[job], name, own) for job, name in NAMES.items()}
     places = {cast(SparkEngine, driver).place for driver in made.values()}
     assert len(places) == 4
     assert all(place.is_relative_to(tmp_path) for place in places)
 
 
-def test_nothing_is_started_by_being_made(tools: Tools, tmp_path: Path) -> None:
+def test_nothing_is_started_by_being_made(own: Folders, tmp_path: Path) -> None:
     one = pipeline(SEVERAL)
-    driver = driver_of(one, one.jobs["one"], "a/main", tools)
-    drivers = Drivers("a", lambda: tools, print)
+    driver = driver_of(one, one.jobs["one"], "a/main", own)
+    drivers = Drivers("a", own, lambda: None, print)
     assert not driver.alive
     assert drivers.all == []
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_job_for_another_engine_is_refused(tools: Tools) -> None:
+def test_a_job_for_another_engine_is_refused(own: Folders) -> None:
     other = pipeline(
         "one: {site: a, from: raw, to: out, process: {command: cat}}",
         "{a: {broker: kafka, engine: [spark, process]}}",
     )
     with pytest.raises(OperationFailed) as caught:
-        Drivers("a", lambda: tools, print).up(other, "one")
+        Drivers("a", own, lambda: None, print).up(other, "one")
     assert caught.value.code == "not-yet"
     assert not caught.value.transient
     assert "one" in caught.value.message
@@ -124,10 +125,10 @@ class Site:
     made: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.drivers = Drivers("a", lambda: cast(Tools, None), self.said.append)
+        self.drivers = Drivers("a", Folders(Path(), Path()), lambda: None, self.said.append)
 
-    def make(self, file: Pipeline, job: Job, name: str, tools: Tools) -> Fake:
-        del file, job, tools
+    def make(self, file: Pipeline, job: Job, name: str, folders: Folders) -> Fake:
+        del file, job, folders
         self.made.append(name)
         return Fake(Path(name))
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from millrace.agent.fleet import Tools
 from millrace.agent.making import Surroundings
 from millrace.agent.workshop import SiteWorkshop
-from millrace.brokers.kafka import AttachedKafka
 from millrace.engines.spark.checkpoint import committed, read_start
 from millrace.errors import OperationFailed
 from millrace.machine import Folders
 from millrace.plan.fuse import as_queries
-from millrace.ports import Span
+from millrace.ports import BrokerStatus, Span, StreamStatus
 from millrace.ports.link import JobGoal
 from millrace.spec import load_text
 from millrace.stores.artifacts import Artifacts, LocalDepot
@@ -40,11 +38,10 @@ AROUND = Surroundings({"there": "there:9092"})
 class Kafka:
     """A broker of which its clients, partitions and ends are asked for."""
 
-    def clients(self) -> dict[str, dict[str, str]]:
-        return {"java": {"of": "java"}, "librdkafka": {"of": "librdkafka"}}
-
-    def partitions(self) -> dict[str, int]:
-        return {"cars": 7}
+    def status(self, *, whole: bool) -> BrokerStatus:
+        assert not whole
+        clients = {"java": {"of": "java"}, "librdkafka": {"of": "librdkafka"}}
+        return BrokerStatus(up=True, clients=clients, streams={"cars": StreamStatus(7)})
 
     @property
     def log(self) -> Kafka:
@@ -58,9 +55,8 @@ class Kafka:
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteWorkshop:
     depot = LocalDepot(Artifacts(tmp_path / "artifacts"))
     folders = Folders(tmp_path / "home", tmp_path)
-    made = SiteWorkshop("p", "here", folders, lambda: cast(Tools, None), depot, code=tmp_path)
-    monkeypatch.setattr("millrace.agent.workshop.attached", lambda *_: Kafka())
-    made._brokers[None] = cast(AttachedKafka, Kafka())
+    made = SiteWorkshop("p", "here", folders, lambda: None, depot, code=tmp_path)
+    monkeypatch.setattr("millrace.agent.workshop.broker_of", lambda *_: Kafka())
     return made
 
 
@@ -121,6 +117,24 @@ def test_what_is_brought_is_waited_for_and_opened(shop: SiteWorkshop) -> None:
     place = shop.order(FILE, "a", goal, Surroundings(AROUND.brokers, None, parcel)).place
     assert place == folder(shop, 2)
     assert committed(place / "checkpoint").positions == {"cars": {0: 9}}
+
+
+def test_what_was_received_for_a_query_goes_with_it(shop: SiteWorkshop) -> None:
+    """It lies beside the folders of a query; what its receiver was told stays where it is."""
+    place = folder(shop, 1)
+    write_checkpoint(place, {"cars": {0: 9}})
+    spool = place.parent / "spools" / "raw"
+    spool.mkdir(parents=True)
+    (spool / "0.segment").write_bytes(b"unread")
+    (spool.parent / "raw.private").write_text("a password")
+    parcel = shop.parcel("a", 1)
+    assert not (place / "spools").exists()
+    (spool / "0.segment").write_bytes(b"of a time before")
+    goal = JobGoal(1, 1, 2, brought=("there", 1))
+    brought = shop.order(FILE, "a", goal, Surroundings(AROUND.brokers, None, parcel)).place
+    assert (spool / "0.segment").read_bytes() == b"unread"
+    assert not (brought / "spools").exists()
+    assert not (spool.parent / "raw.private").exists()
 
 
 def test_how_far_a_query_was_is_read_by_the_names_of_its_file(shop: SiteWorkshop) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.agent.fleet import Tools, driver_of
+from millrace.agent.fleet import driver_of
 from millrace.engines.spark import host, lease, program
 from millrace.engines.spark.channel import Channel
 from millrace.engines.spark.outside.hook import bearer, post
@@ -59,16 +59,16 @@ def word(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_no_secret_is_put_on_a_command_line(
-    java: Java, tmp_path: Path, job: str, option: str, refused: bool
+    folders: Folders, tmp_path: Path, job: str, option: str, refused: bool
 ) -> None:
     """Spark takes the settings of a driver there; those of a program are in a file."""
     wanted = pipeline(option)
-    tools = Tools(java, tmp_path, tmp_path, Folders(tmp_path, tmp_path))
+    own = Folders(tmp_path, folders.cache)
     if not refused:
-        assert not driver_of(wanted, wanted.jobs[job], f"here/{job}", tools).status()
+        assert not driver_of(wanted, wanted.jobs[job], f"here/{job}", own).status()
         return
     with pytest.raises(OperationFailed) as failed:
-        driver_of(wanted, wanted.jobs[job], f"here/{job}", tools)
+        driver_of(wanted, wanted.jobs[job], f"here/{job}", own)
     assert option in failed.value.message
     assert not holds(f"{failed.value} {failed.value.hint}".encode(), [SECRET])
 

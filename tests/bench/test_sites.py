@@ -11,27 +11,14 @@ pytest.importorskip("confluent_kafka")
 pytest.importorskip("matplotlib")
 
 from bench.sites import chains
-from bench.sites.figures import SitePart, Spread, by_size, fitted, percentile
+from bench.sites.figures import SitePart, by_size, percentile
 from bench.sites.files import document, drawn, many, one_at_each, site_names
 from bench.sites.parts import NAMES
 from bench.sites.plots import draw
 from bench.sites.setting import Setting
 from bench.sites.store import loaded
 from bench.streams.results import Bar
-
-
-def test_a_straight_line_is_found() -> None:
-    fit = fitted([1, 10, 100], [12.0, 30.0, 210.0])
-    assert fit is not None
-    assert (fit.slope, fit.base, fit.r2) == pytest.approx((2, 10, 1))
-    assert fit.at(50) == pytest.approx(110)
-
-
-def test_what_is_not_straight_has_a_low_r2() -> None:
-    fit = fitted([1, 2, 3, 4], [1.0, -1.0, 1.0, -1.0])
-    assert fit is not None
-    assert fit.r2 < 0.5
-    assert fitted([3, 3], [1.0, 2.0]) is None
+from millrace.experiment.figures import Spread
 
 
 def test_percentiles_are_figures_that_were_measured() -> None:
@@ -42,7 +29,7 @@ def test_percentiles_are_figures_that_were_measured() -> None:
 
 def test_runs_become_spreads() -> None:
     runs = [{"what": "deploy", "jobs": 10, "seconds": s} for s in (1.0, 2.0, 6.0)]
-    assert by_size(runs, "deploy") == {10: Spread(1.0, 3.0, 6.0)}
+    assert by_size(runs, "deploy") == {10: Spread(1.0, 3.0, 6.0, 3)}
     assert by_size(runs, "modify") == {}
 
 

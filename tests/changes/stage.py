@@ -32,9 +32,9 @@ class Stage:
 
     station: Station
 
-    def apply(self, wanted: Pipeline) -> OperationView:
+    def apply(self, wanted: Pipeline, *, state_loss: bool = False) -> OperationView:
         """Change the pipeline and return how that ended."""
-        begun = self.station.apply(Submission(wanted, by="test"))
+        begun = self.station.apply(Submission(wanted, by="test", state_loss=state_loss))
         self.until(lambda: self.station.operation(begun.id).over, LIMIT)
         return self.station.operation(begun.id)
 

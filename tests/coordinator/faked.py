@@ -16,7 +16,7 @@ import os
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -126,10 +126,10 @@ class TellingBroker(FakeBroker):
         self._folder = folder
         self._site = site
 
-    def ensure(self, *streams: Stream) -> None:
+    def ensure(self, *streams: Stream, readers: Sequence[str] = ()) -> None:
         for stream in streams:
             tell(self._folder, "ensure", self._site, stream.name)
-        super().ensure(*streams)
+        super().ensure(*streams, readers=readers)
 
     def drop(self, stream: Stream) -> None:
         tell(self._folder, "drop", self._site, stream.name)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing import connection
 from multiprocessing.context import ForkServerProcess
+from multiprocessing.forkserver import ensure_running
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +98,17 @@ def forked(
     given = (program, arguments, str(said), environment)
     process = _CONTEXT.Process(target=_become, args=given)
     with _looking:
+        _ensure_server()
         process.start()
     return Forked(process, said)
+
+
+def _ensure_server() -> None:
+    """Start the process that makes copies, unmeasured: what copies ran is told by none of them."""
+    measured = os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
+    ensure_running()
+    if measured is not None:
+        os.environ["COVERAGE_PROCESS_CONFIG"] = measured
 
 
 def _become(program: Any, arguments: list[str], said: str, environment: dict[str, str]) -> None:

@@ -207,6 +207,8 @@ def boundaries() -> set[str]:
     for port in [Workshop, *vars(ports).values(), *vars(millrace.ports.link).values()]:
         if not getattr(port, "_is_protocol", False) or port is Protocol:
             continue
+        if port in (ports.BrokerPlugin, ports.EnginePlugin):
+            continue  # they only make what does things
         methods = [name for name, _ in inspect.getmembers(port, inspect.isfunction)]
         names = {name for name in methods if not name.startswith("_")} - LOOKS
         found |= {f"{port.__name__.lower()}.{name}" for name in names}

@@ -15,7 +15,7 @@ from millrace.stores.archive import pack
 from tests.changes.stage import LIMIT, Stage, stage
 from tests.examples.parts import FOLDER, part
 
-SEED, SECONDS, PER_SECOND = 7, 8.0, 300.0
+SEED, SECONDS, PER_SECOND = 7, 6.0, 300.0
 pytestmark = pytest.mark.timeout(900)
 
 

@@ -30,11 +30,11 @@ def kill_driver(rig: Rig) -> Fault:
 
 def kill_broker(rig: Rig) -> Fault:
     """Kill the broker; its agent starts it again on the same data and port."""
-    pid, now, port = rig.broker.pid, time.time(), rig.broker.clients()["java"]
+    pid, now, port = rig.broker.pid, time.time(), rig.broker.status().clients["java"]
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     rig.work(lambda: rig.broker.alive and rig.broker.pid != pid, RECOVERY)
-    assert rig.broker.clients()["java"] == port
+    assert rig.broker.status().clients["java"] == port
     return Fault("kill -9 of the broker", now, f"process {pid} -> {rig.broker.pid}")
 
 

@@ -283,7 +283,7 @@ jobs: {j: {form: raw, sql: 5}}
 """)
     assert [(item.code, item.at.line if item.at else 0) for item in loaded.diagnostics] == [
         ("unknown-key", 3),
-        ("wrong-type", 4),
+        ("unknown-kind", 4),
         ("wrong-type", 5),
         ("unknown-key", 6),
         ("wrong-type", 6),

@@ -1,18 +1,19 @@
-"""The broker of a site, by what the pipeline says of it."""
+"""The broker of a site, by what the pipeline says of it; plug-ins make it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from millrace.brokers.kafka import AttachedKafka, MadeTopics, ManagedKafka
 from millrace.errors import OperationFailed
-from millrace.machine import Folders, Java
+from millrace.machine import Folders
 from millrace.machine.address import coordinator_folder
 from millrace.machine.secrets import resolved
 from millrace.model.pipeline import Pipeline
-from millrace.model.site import Broker, BrokerKind, Site
+from millrace.model.site import Broker as Declared
+from millrace.model.site import Site
 from millrace.model.stream import Stream
-from millrace.ports import Log
+from millrace.ports import Broker, BrokerOrder, BrokerPlugin, Log
+from millrace.ports.plugins import BROKERS, installed
 
 
 def site_place(folders: Folders, pipeline: str, site: str) -> Path:
@@ -20,40 +21,40 @@ def site_place(folders: Folders, pipeline: str, site: str) -> Path:
     return folders.pipeline(pipeline) / "sites" / site
 
 
-def broker_of(site: Site, place: Path, java: Java, jars: Path) -> AttachedKafka:
-    """Return the site's broker, not started: attached where it has an address, else managed."""
-    broker = _kafka_of(site)
-    where = f"sites.{site.name}.broker.options"
-    options = resolved(broker.options, where)
-    if broker.address is not None:
-        made = MadeTopics(place / "kafka-topics")
-        return AttachedKafka(_client(broker.address, options), where, made)
-    return ManagedKafka(place / "kafka", java, jars, client=options, where=where)
+def broker_of(site: Site, place: Path, cache: Path, address: str | None = None) -> Broker:
+    """Return the site's broker, not started: attached where it has an address, else managed.
+
+    With `address` it is a client of the one that is reached there, wherever that was started.
+    """
+    declared = _declared(site)
+    options = resolved(declared.options, f"sites.{site.name}.broker.options")
+    order = BrokerOrder(site.name, place, cache, address or declared.address, options)
+    return plugin_of(declared.kind).broker(order)
 
 
-def attached(site: Site, address: str) -> AttachedKafka:
-    """Return a site's broker as it is reached at an address, with the settings of its clients."""
-    broker = _kafka_of(site)
-    options = resolved(broker.options, f"sites.{site.name}.broker.options")
-    return AttachedKafka(_client(address, options))
+def plugin_of(kind: str) -> BrokerPlugin:
+    """Return the plug-in of a kind of broker; raises where none is installed."""
+    found: BrokerPlugin = installed().load(BROKERS, kind)
+    return found
 
 
 def log_of(pipeline: Pipeline, stream: Stream, folders: Folders) -> Log:
     """Return the log that holds a stream, of a broker that is already up."""
     site = pipeline.sites[stream.site or next(iter(pipeline.sites))]
-    broker = _kafka_of(site)
-    options = resolved(broker.options, f"sites.{site.name}.broker.options")
-    if broker.address is not None:
-        return AttachedKafka(_client(broker.address, options)).log
-    places = [site_place(it, pipeline.name, site.name) / "kafka" for it in _homes(folders, site)]
-    address = next(filter(None, map(ManagedKafka.address_at, places)), None)
-    if address is None:
-        raise OperationFailed(
-            "not-running",
-            f"the broker of site {site.name} does not run",
-            "start the pipeline in another terminal: millrace run FILE, or millrace up and apply",
-        )
-    return AttachedKafka({"bootstrap.servers": address, **options}).log
+    declared = _declared(site)
+    homes = _homes(folders, site)
+    places = [site_place(home, pipeline.name, site.name) for home in homes]
+    if declared.address is not None:
+        return broker_of(site, places[0], folders.cache).log
+    plugin = plugin_of(declared.kind)
+    for place in places:
+        if (address := plugin.address(place)) is not None:
+            return broker_of(site, place, folders.cache, address).log
+    raise OperationFailed(
+        "not-running",
+        f"the broker of site {site.name} does not run",
+        "start the pipeline in another terminal: millrace run FILE, or millrace up and apply",
+    )
 
 
 def _homes(folders: Folders, site: Site) -> list[Folders]:
@@ -62,18 +63,9 @@ def _homes(folders: Folders, site: Site) -> list[Folders]:
     return [folders, *(Folders(place, folders.cache) for place in inside)]
 
 
-def _kafka_of(site: Site) -> Broker:
+def _declared(site: Site) -> Declared:
     if site.broker is None:
         raise OperationFailed(
             "no-broker", f"site {site.name} has no broker", f"write sites.{site.name}.broker: kafka"
         )
-    if site.broker.kind is not BrokerKind.KAFKA:
-        raise OperationFailed(
-            "not-yet", f"site {site.name}: {site.broker.kind} can't be run yet", "use kafka"
-        )
     return site.broker
-
-
-def _client(address: str, options: dict[str, str]) -> dict[str, str]:
-    """An address may be written as host:port or with a scheme."""
-    return {"bootstrap.servers": address.rpartition("://")[2].rstrip("/"), **options}

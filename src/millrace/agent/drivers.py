@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
-from millrace.agent.fleet import Driver, Tools, driver_name, driver_of, own_driver, settings_of
+from millrace.agent.fleet import Driver, driver_name, driver_of, own_driver, settings_of
 from millrace.agent.suspects import DEATHS, Lives
 from millrace.engines.spark import lease
 from millrace.engines.spark.engine import SparkEngine
 from millrace.errors import OperationFailed
+from millrace.machine import Folders
 from millrace.model.job import Job
 from millrace.model.pipeline import Pipeline
+from millrace.model.site import EngineKind
 from millrace.plan.fuse import as_queries
 from millrace.ports import JobState
 
@@ -33,7 +35,9 @@ class Drivers:
     """
 
     site: str
-    tools: Callable[[], Tools]
+    folders: Folders
+    #: Fetches what drivers are started with, where its progress is told.
+    prepare: Callable[[], None]
     say: Callable[[str], None]
     _drivers: dict[str, Driver] = field(default_factory=dict)
     _apart: set[str] = field(default_factory=set)
@@ -54,11 +58,12 @@ class Drivers:
 
         One with other settings than the file's takes no query any more: it ends with its last.
         """
-        tools = self.tools()
+        if file.jobs[query].needs == EngineKind.SPARK:
+            self.prepare()
         with self._lock:
             if self._closing:
                 raise OperationFailed("closing", f"site {self.site} is being closed")
-            driver = self._driver(file, query, tools)
+            driver = self._driver(file, query)
             name = self.name(file, query)
             self._given.setdefault(name, {})[query] = time.monotonic()
             news, left = not driver.alive, self._left(name)
@@ -108,7 +113,7 @@ class Drivers:
                 if place.name not in ours:
                     lease.clear(place)
 
-    def _driver(self, file: Pipeline, query: str, tools: Tools) -> Driver:
+    def _driver(self, file: Pipeline, query: str) -> Driver:
         name = self.name(file, query)
         known = self._drivers.get(name)
         if known is not None and self._died(name, known):
@@ -117,7 +122,7 @@ class Drivers:
             self._part(name, known, file, query)
             name = self.name(file, query)
         if name not in self._drivers:
-            self._drivers[name] = driver_of(file, file.jobs[query], name, tools)
+            self._drivers[name] = driver_of(file, file.jobs[query], name, self.folders)
         return self._drivers[name]
 
     def _died(self, name: str, driver: Driver) -> bool:

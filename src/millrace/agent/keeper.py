@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 
 from millrace.agent.backoff import Backoff
 from millrace.agent.making import Workshop
+from millrace.agent.orders import received_by
 from millrace.agent.queries import Queries, Work
 from millrace.errors import OperationFailed
 from millrace.model.pipeline import Pipeline
 from millrace.model.status import JobFacts
+from millrace.model.stream import UNKEPT
 from millrace.ports import Broker
 from millrace.ports.link import JobGoal, PipelineGoal, PipelineReport, Thing
 
@@ -242,10 +244,10 @@ class Keeper:
         """See whether the broker serves; one that ended is started again."""
         if self._broker is None:
             return
-        status = self._broker.status()
+        status = self._broker.status(whole=False)
         if not status.up:
             self._broker.start()
-            status = self._broker.status()
+            status = self._broker.status(whole=False)
         self._address, self._looked = status.address, self.clock()
 
     def _look_at_lag(self) -> None:
@@ -258,6 +260,8 @@ class Keeper:
             found = {}
             for stream in self.queries.query(goal.revision, name).follows:
                 key = (goal.revision, stream)
+                if file.streams[stream].transport in UNKEPT:
+                    continue
                 if key not in ends:
                     ends[key] = self.workshop.ends(file, stream, around)
                 at = statuses[name].progress.positions.get(stream, {})
@@ -275,7 +279,7 @@ class Keeper:
         file = self.goal.revisions[thing[1]]
         broker = self.workshop.broker(file)
         broker.start()
-        broker.ensure(file.streams[thing[0]])
+        broker.ensure(file.streams[thing[0]], readers=received_by(file, thing[0]))
         self._ensured = {one for one in self._ensured if one[0] != thing[0]} | {thing}
         self._gone.discard(thing)
 

@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from millrace.model.pipeline import Pipeline
+from millrace.model.site import EngineKind
 from millrace.model.status import JobFacts
+from millrace.model.stream import UNKEPT
+from millrace.plan.fuse import as_queries
+from millrace.ports import receiver_name
 
 
 def with_schemas(pipeline: Pipeline, facts: Mapping[str, JobFacts]) -> Pipeline:
@@ -32,3 +36,15 @@ def with_partitions(pipeline: Pipeline, brokers: Mapping[str, Mapping[str, int]]
         if there is not None:
             streams[name] = replace(stream, partitions=there)
     return replace(pipeline, streams=streams)
+
+
+def received_by(pipeline: Pipeline, stream: str) -> list[str]:
+    """Return the names under which a stream is received for queries, where nobody keeps it.
+
+    Programs of the user's own come by names of theirs.
+    """
+    if pipeline.streams[stream].transport not in UNKEPT:
+        return []
+    readers = as_queries(pipeline).readers().get(stream, [])
+    ours = (job.name for job in readers if job.needs == EngineKind.SPARK and job.jar is None)
+    return [receiver_name(pipeline.name, name, stream) for name in ours]

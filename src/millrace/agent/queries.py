@@ -115,10 +115,11 @@ class Queries:
         """Stop a query; what it shall read to the end is looked up when that is ordered."""
         ends = None
         if goal is not None and goal.drained:
-            if self.failed(name, self.statuses()):
+            file, around = self.goal.revisions[goal.revision], self.around(goal.revision, name)
+            reads = file.jobs[name].jar is None  # how far a program is only it knows
+            if reads and self.failed(name, self.statuses()):
                 self._start(name, goal)
                 self.restarts[name] = self.restarts.get(name, 0) + 1
-            file, around = self.goal.revisions[goal.revision], self.around(goal.revision, name)
             ends = {stream: self.workshop.ends(file, stream, around) for stream in goal.drains}
         self.runs[name].engine.stop(name, ends)
         if goal is not None and goal.drained:

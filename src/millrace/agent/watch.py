@@ -15,6 +15,7 @@ from millrace.measure.hops import hop_times
 from millrace.measure.metrics import JobSample, Metrics
 from millrace.model.job import Job
 from millrace.model.pipeline import Pipeline
+from millrace.model.stream import UNKEPT
 from millrace.ports import JobStatus, Log, Record, Span, origin_of
 from millrace.spec.balance import solve
 
@@ -77,7 +78,13 @@ class Watch:
         #: By job, stream and partition: the position after the last one that was seen in a result.
         self._reached: dict[str, dict[tuple[str, int], int]] = {}
         self._latencies: dict[str, deque[float]] = {}
-        written = {name for job in runner.queries.jobs.values() for name in job.writes}
+        streams = runner.pipeline.streams
+        written = {
+            name
+            for job in runner.queries.jobs.values()
+            for name in job.writes
+            if streams[name].transport not in UNKEPT
+        }
         self._turns = itertools.cycle(sorted(written)) if written else None
         self._count = min(_STREAMS, len(written))
         self._thread = threading.Thread(target=self._look, name="watch", daemon=True)
@@ -171,6 +178,8 @@ class Watch:
     def _look_at_ends(self) -> None:
         streams = self._runner.pipeline.streams
         for name in {name for job in self._runner.queries.jobs.values() for name in job.follows}:
+            if streams[name].transport in UNKEPT:
+                continue
             self._ends[name] = self._log(name).ends(streams[name].address)
 
     def _look_at_oldest(self) -> None:

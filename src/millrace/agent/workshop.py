@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 
-from millrace.agent.brokers import attached, broker_of, site_place
+from millrace.agent.brokers import broker_of, site_place
 from millrace.agent.drivers import Drivers
-from millrace.agent.fleet import Driver, Tools
+from millrace.agent.fleet import Driver
 from millrace.agent.making import Surroundings
 from millrace.agent.orders import with_partitions
-from millrace.brokers.kafka import AttachedKafka
 from millrace.engines.spark import lease
 from millrace.engines.spark.checkpoint import Committed, committed, write_start
 from millrace.engines.spark.ledger import progress_of
+from millrace.engines.spark.outside.carried import SPOOLS
 from millrace.errors import OperationFailed
 from millrace.machine import Folders
 from millrace.model.job import Job
 from millrace.model.pipeline import Pipeline
 from millrace.model.policy import CheckpointAt
-from millrace.model.site import Site
+from millrace.model.site import BrokerKind, Site
+from millrace.model.stream import UNKEPT
 from millrace.plan.fuse import as_queries
-from millrace.ports import JobOrder, Progress
+from millrace.ports import Broker, BrokerStatus, JobOrder, Progress
 from millrace.ports.link import Depot, JobGoal
 from millrace.stores.archive import unpack
 from millrace.stores.parcels import make, open_into
 
 #: The folder in which queries are looked at: nothing is kept there.
 _NOWHERE = "0"
+#: What receivers are told, passwords included, stays where it is.
+_PRIVATE = shutil.ignore_patterns("*.private")
 
 
 @dataclass(slots=True)
@@ -43,39 +47,40 @@ class SiteWorkshop:
     pipeline: str
     site: str
     folders: Folders
-    #: What processes are started with; to find it may take long, once.
-    tools: Callable[[], Tools]
+    #: Fetches what processes are started with; may take long, once.
+    prepare: Callable[[], None]
     depot: Depot
     say: Callable[[str], None] = lambda _: None
     #: The user's modules where a file has no artifact of them.
     code: Path | None = None
     #: The folder that all sites see, for checkpoints that outlive a site.
     shared: Path | None = None
-    #: By address, None for the one that is started here: a file may name another one.
-    _brokers: dict[str | None, AttachedKafka] = field(default_factory=dict)
+    #: By kind and address, None for the one that is started here: a file may name another one.
+    _brokers: dict[tuple[str, str | None], Broker] = field(default_factory=dict)
     #: Those of other sites, with where they were reached last.
-    _others: dict[str, tuple[Site, str, AttachedKafka]] = field(default_factory=dict)
+    _others: dict[str, tuple[Site, str, Broker]] = field(default_factory=dict)
     drivers: Drivers = field(init=False)
     _lock: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
         """There are no drivers yet."""
-        self.drivers = Drivers(self.site, self.tools, self.say)
+        self.drivers = Drivers(self.site, self.folders, self.prepare, self.say)
 
     @property
     def place(self) -> Path:
         """The site's folder."""
         return site_place(self.folders, self.pipeline, self.site)
 
-    def broker(self, file: Pipeline) -> AttachedKafka:
+    def broker(self, file: Pipeline) -> Broker:
         """Return the site's broker, started or not."""
-        tools, site = self.tools(), file.sites[self.site]
-        address = site.broker.address if site.broker is not None else None
+        site = file.sites[self.site]
+        known = (site.broker.kind, site.broker.address) if site.broker is not None else ("", None)
+        if site.broker is not None and site.broker.managed and known[0] == BrokerKind.KAFKA:
+            self.prepare()
         with self._lock:
-            if address not in self._brokers:
-                made = broker_of(site, self.place, tools.java, tools.kafka)
-                self._brokers[address] = made
-            return self._brokers[address]
+            if known not in self._brokers:
+                self._brokers[known] = broker_of(site, self.place, self.folders.cache)
+            return self._brokers[known]
 
     def engine(self, file: Pipeline, query: str) -> Driver:
         """Return the driver of a query, up; one that died is started again."""
@@ -103,17 +108,26 @@ class SiteWorkshop:
         letters = (file.streams[name].dead_letters for name in job.reads)
         names = (*job.reads, *job.writes, *(name for name in letters if name is not None))
         used = sorted({file.streams[name].site or "" for name in names})
-        brokers = {name: self._reached(name, file, around) for name in used}
-        clients = {name: broker.clients() for name, broker in brokers.items()}
-        there = {name: broker.partitions() for name, broker in brokers.items()}
+        seen = {name: self._reached(name, file, around).status(whole=False) for name in used}
+        there = {
+            name: {stream: it.partitions for stream, it in status.streams.items()}
+            for name, status in seen.items()
+        }
         return replace(
             order,
             pipeline=with_partitions(file, there),
-            brokers={name: dialects["java"] for name, dialects in clients.items()},
-            writers={name: dialects["librdkafka"] for name, dialects in clients.items()},
+            brokers={name: self._client(file, name, it, "java") for name, it in seen.items()},
+            writers={name: self._client(file, name, it, "librdkafka") for name, it in seen.items()},
         )
 
-    def _reached(self, site: str, file: Pipeline, around: Surroundings) -> AttachedKafka:
+    @staticmethod
+    def _client(file: Pipeline, site: str, seen: BrokerStatus, dialect: str) -> Mapping[str, str]:
+        """How a broker's clients connect: Kafka's in a dialect, others as their plug-ins say."""
+        broker = file.sites[site].broker
+        kind = broker.kind if broker is not None else ""
+        return seen.clients.get(dialect) or seen.clients.get(kind, {})
+
+    def _reached(self, site: str, file: Pipeline, around: Surroundings) -> Broker:
         """The broker of a site, this or another, as its clients reach it from here."""
         if site == self.site:
             return self.broker(file)
@@ -130,7 +144,9 @@ class SiteWorkshop:
         with self._lock:
             known = self._others.get(site)
             if known is None or known[:2] != (found, address):
-                known = self._others[site] = (found, address, attached(found, address))
+                place = site_place(self.folders, self.pipeline, site)
+                made = broker_of(found, place, self.folders.cache, address)
+                known = self._others[site] = (found, address, made)
             return known[2]
 
     def _code(self, digest: str | None) -> Path:
@@ -166,6 +182,7 @@ class SiteWorkshop:
         if place.exists():
             if goal.vouched:
                 lease.release(place)
+            _put_spools(place)  # where that was cut short
             return place
         if goal.brought is not None:
             if parcel is None:
@@ -175,6 +192,7 @@ class SiteWorkshop:
                     transient=True,
                 )
             open_into(self.depot.fetch(parcel), place)
+            _put_spools(place)
         elif goal.begins:
             positions = {name: dict(parts) for name, parts in goal.begins.items()}
             write_start(place, Committed(-1, goal.since, positions, positions))
@@ -184,14 +202,21 @@ class SiteWorkshop:
         """Make an artifact of a folder; whoever held it has let go of it."""
         self.drivers.settle(self.place)
         self.place.mkdir(parents=True, exist_ok=True)
+        place = self.place / "jobs" / query / str(number)
         with tempfile.TemporaryDirectory(prefix="parcel-", dir=self.place) as folder:
             target = Path(folder) / "parcel"
-            make(self.place / "jobs" / query / str(number), target)
+            with _with_spools(place):
+                make(place, target)
             return self.depot.send(target)
 
     def ends(self, file: Pipeline, stream: str, around: Surroundings) -> dict[int, int]:
-        """Return where a stream ends; partitions that hold nothing are left out."""
+        """Return where a stream ends; partitions that hold nothing are left out.
+
+        One that nobody keeps ends nowhere.
+        """
         found = file.streams[stream]
+        if found.transport in UNKEPT:
+            return {}
         log = self._reached(found.site or "", file, around).log
         spans = log.ends(found.address)
         return {part: span.end for part, span in spans.items() if span.end > span.first}
@@ -206,6 +231,8 @@ class SiteWorkshop:
         for name, path in ledgers.items():
             with suppress(FileNotFoundError):
                 found[name] = progress_of(json.loads(path.read_text("utf-8")))
+        if found[query].positions and not (place / "checkpoint").is_dir():
+            return found  # of an engine that keeps its positions in its ledger
         done = committed(place / "checkpoint")
         names = {stream.address: stream.name for stream in file.streams.values()}
         positions = {names[topic]: at for topic, at in done.positions.items() if topic in names}
@@ -243,4 +270,27 @@ def _nobody(file: Pipeline) -> dict[str, dict[str, str]]:
     there = {site.name: site.broker.address if site.broker else None for site in sites}
     real = {name: address or name for name, address in there.items()}
     ports = {address: 9 + number for number, address in enumerate(dict.fromkeys(real.values()))}
-    return {name: {"bootstrap.servers": f"127.0.0.1:{ports[at]}"} for name, at in real.items()}
+    places = {name: f"127.0.0.1:{ports[at]}" for name, at in real.items()}
+    return {name: {"bootstrap.servers": at, "address": at} for name, at in places.items()}
+
+
+@contextmanager
+def _with_spools(place: Path) -> Iterator[None]:
+    """Let a query's folder hold what was received for it, which lies beside it, for a while."""
+    beside, inside = place.parent / SPOOLS, place / SPOOLS
+    if not beside.is_dir():
+        yield
+        return
+    shutil.rmtree(inside, ignore_errors=True)
+    shutil.copytree(beside, inside, copy_function=os.link, ignore=_PRIVATE)
+    try:
+        yield
+    finally:
+        shutil.rmtree(inside)
+
+
+def _put_spools(place: Path) -> None:
+    """Put what was received for a query beside its folder, in the place of what was there."""
+    if (place / SPOOLS).is_dir():
+        shutil.rmtree(place.parent / SPOOLS, ignore_errors=True)
+        (place / SPOOLS).replace(place.parent / SPOOLS)

@@ -8,13 +8,12 @@ from pathlib import Path
 from threading import Lock
 
 from millrace.agent.brokers import site_place
-from millrace.agent.fleet import Told, Tools
+from millrace.agent.fleet import Told
 from millrace.agent.making import Workshop
 from millrace.agent.pointed import pointed
 from millrace.agent.workshop import SiteWorkshop
-from millrace.brokers.kafka.classes import write_archive as write_broker_archive
 from millrace.engines.spark.classes import write_archive
-from millrace.machine import Folders, fetch_jars, find_java
+from millrace.machine import Folders, fetch_jars, known_java
 from millrace.machine.failpoint import wanted
 from millrace.ports.link import Depot
 
@@ -32,14 +31,14 @@ class Workshops:
     code: Path | None = None
     #: The folder that all sites see, for checkpoints that outlive a site.
     shared: Path | None = None
-    _tools: Tools | None = None
+    _prepared: bool = False
     _lock: Lock = field(default_factory=Lock)
 
     def workshop(self, pipeline: str, site: str) -> Workshop:
         """Return the workshop of a pipeline at a site."""
         say = self.say or (lambda _: None)
         made = SiteWorkshop(
-            pipeline, site, self.folders, self.tools, self.depot, say, self.code, self.shared
+            pipeline, site, self.folders, self.prepare, self.depot, say, self.code, self.shared
         )
         return pointed(made) if wanted() else made
 
@@ -47,17 +46,19 @@ class Workshops:
         """Return the folder of a pipeline at a site."""
         return site_place(self.folders, pipeline, site)
 
-    def tools(self) -> Tools:
-        """Return the tools; fetches the jars once, and prepares quick starts once."""
+    def prepare(self) -> None:
+        """Fetch the jars once, and prepare quick starts once."""
         with self._lock:
-            if self._tools is None:
-                folders = self.folders
-                java = find_java(folders.cache)
-                kafka, connector = fetch_jars(
-                    ["kafka", "spark-kafka"], java, folders.cache, self.told
+            if self._prepared:
+                return
+            cache = self.folders.cache
+            java = known_java(cache)
+            (kafka,) = fetch_jars(["kafka"], java, cache, self.told)
+            if self.say is not None:
+                from millrace.brokers.kafka.classes import (  # noqa: PLC0415 - an extra
+                    write_archive as write_broker_archive,
                 )
-                if self.say is not None:
-                    write_broker_archive(java, kafka, self.say)
-                    write_archive(java, folders.cache, self.say)
-                self._tools = Tools(java, kafka, connector, folders)
-            return self._tools
+
+                write_broker_archive(java, kafka, self.say)
+                write_archive(java, cache, self.say)
+            self._prepared = True

@@ -19,6 +19,7 @@ from millrace.cli import (
     describe,
     diff,
     events,
+    experiment,
     get,
     graph,
     logs,
@@ -63,6 +64,7 @@ app.command("explain")(validate.explain)
 app.command("schema")(convert.schema_command)
 app.command("import")(convert.import_file)
 app.command("export")(convert.export_file)
+app.add_typer(experiment.app, name="experiment")
 
 _PANEL = "Commands that ask a coordinator"
 for _name, _command in (

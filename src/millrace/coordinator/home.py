@@ -20,6 +20,7 @@ from millrace.machine.address import (
     token_file,
 )
 from millrace.machine.process import started_at
+from millrace.machine.secrets import write_private
 from millrace.stores.artifacts import Artifacts
 from millrace.stores.sqlite import SqliteStore
 
@@ -81,16 +82,6 @@ class Home:
         """Return where the coordinator of this home is reached, and the certificate to trust."""
         found = read_address(self.folders)
         return found.url, found.certificate
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner may read, whole or not at all."""
-    fresh = path.with_name(f"{path.name}.new")
-    fresh.unlink(missing_ok=True)
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    fresh.replace(path)
 
 
 def holder() -> Holder:

@@ -11,7 +11,7 @@ from millrace.coordinator.phases import PART, Reports, makes_log
 from millrace.model.job import Job
 from millrace.model.places import Key
 from millrace.model.step import Kind, Plan, Step
-from millrace.model.stream import Transport
+from millrace.model.stream import UNKEPT
 from millrace.ports.link import PipelineGoal, Positions, Thing
 
 
@@ -57,7 +57,7 @@ class Joining:
         """The streams that are there and stay, by where they really are."""
         files, number = self.files, self.before
         stored = files.queries(number).streams
-        logs = (name for name, stream in stored.items() if stream.transport is Transport.KAFKA)
+        logs = (name for name, stream in stored.items() if stream.transport not in UNKEPT)
         in_force = {files.key((name, number)) for name in logs}
         fresh = {files.key((step.name, self.wanted)) for step in self.plan.steps if makes_log(step)}
         placed = {files.key(thing): thing for thing in sorted(there.streams)}

@@ -17,6 +17,7 @@ from millrace.model.job import Start as First
 from millrace.model.places import Key, World
 from millrace.model.policy import CheckpointAt
 from millrace.model.step import Step
+from millrace.model.stream import UNKEPT
 from millrace.ports.link import Positions
 
 
@@ -78,12 +79,28 @@ class Change:
                 return Start(
                     site, placed.goal.folder, begun, placed.goal.since, None, vouched=vouched
                 )
-            if step.stateful is not False and not vouched:
+            brings = step.stateful is not False or bool(self._received(job))
+            if brings and not vouched:
                 return Start(site, fresh, {}, None, (placed.site, placed.goal.folder))
         known = change.inherited(job)
-        begins = {topic: at for topic, at in known.positions.items() if topic not in anew}
+        gone = anew if self._stays(job, placed) else anew | self._received(job)
+        begins = {topic: at for topic, at in known.positions.items() if topic not in gone}
         joined = self._joined(change, job, step)
         return Start(site, fresh, {**begins, **joined}, known.at if begins else None)
+
+    def _received(self, job: Job) -> set[str]:
+        """The addresses of streams that nobody keeps: a query has a spool for what came of them.
+
+        Positions in it mean nothing to another query, or where the spool is not.
+        """
+        streams = self.files[self.wanted].streams
+        found = (streams[name] for name in job.follows if name in streams)
+        return {stream.address for stream in found if stream.transport in UNKEPT}
+
+    @staticmethod
+    def _stays(job: Job, placed: Placed | None) -> bool:
+        """Whether a query finds what was received for it: it has run before, and here."""
+        return placed is not None and placed.site == (job.site or "")
 
     def _anew(self, job: Job) -> set[str]:
         """The addresses of the streams that a query reads in a log that is made in this change."""

@@ -130,9 +130,9 @@ def _arrows(pipeline: Pipeline, *, gone: bool) -> list[Arrow]:
 
 
 def _box(site: Site) -> Box:
-    kinds = [engine.kind.value for engine in site.engines]
+    kinds = [engine.kind for engine in site.engines]
     if site.broker is not None:
-        kinds.append(site.broker.kind.value)
+        kinds.append(site.broker.kind)
     return Box(site.name, " · ".join(kinds))
 
 

@@ -3,7 +3,7 @@
 from millrace.machine.classes import ClassArchive
 from millrace.machine.folders import Folders
 from millrace.machine.jars import fetch_jars, spark_jars
-from millrace.machine.java import Java, find_java
+from millrace.machine.java import Java, find_java, known_java
 from millrace.machine.ports import free_ports
 from millrace.machine.process import Child, end_session, leashed
 
@@ -16,6 +16,7 @@ __all__ = [
     "fetch_jars",
     "find_java",
     "free_ports",
+    "known_java",
     "leashed",
     "spark_jars",
 ]

@@ -25,28 +25,31 @@ LIMIT_SECONDS = 1800
 Told = Callable[[int, int], None]
 
 
-def fetch_jars(sets: list[str], java: Java, cache: Path, told: Told | None = None) -> list[Path]:
-    """Return the folders of the sets of jars (`kafka`, `spark-kafka`), fetched if need be.
+def fetch_jars(
+    sets: list[str], java: Java, cache: Path, told: Told | None = None, file: Path = IVY_FILE
+) -> list[Path]:
+    """Return the folders of the sets of jars that a file of Ivy names, fetched if need be.
 
-    `told` hears how many of how many files are there while they are fetched. Several processes may
-    ask at once: one fetches, the others wait.
+    By default those are Millrace's own (`kafka`, `spark-kafka`). `told` hears how many of how many
+    files are there while they are fetched. Several processes may ask at once: one fetches, the
+    others wait.
     """
-    known = configurations()
+    known = configurations(file)
     unknown = [name for name in sets if name not in known]
     if unknown:
         raise OperationFailed("unknown-jars", f"there is no set of jars {unknown[0]!r}")
-    digest = hashlib.sha256(IVY_FILE.read_bytes()).hexdigest()[:12]
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
     place = cache / "jars" / digest
     if not place.is_dir():
         with alone(cache / "jars"):
             if not place.is_dir():
-                _fetch(place, java, cache, told)
+                _fetch(place, java, cache, told, file)
     return [place / name for name in sets]
 
 
-def configurations() -> list[str]:
+def configurations(file: Path = IVY_FILE) -> list[str]:
     """Return the names of the sets of jars."""
-    tree = ElementTree.parse(IVY_FILE)  # noqa: S314 - our own file
+    tree = ElementTree.parse(file)  # noqa: S314 - our own file
     return [conf.attrib["name"] for conf in tree.iter("conf")]
 
 
@@ -75,7 +78,7 @@ def _ivy() -> Path:
     return found[-1]
 
 
-def _fetch(place: Path, java: Java, cache: Path, told: Told | None) -> None:
+def _fetch(place: Path, java: Java, cache: Path, told: Told | None, file: Path) -> None:
     ivy = _ivy()
     fresh = Path(tempfile.mkdtemp(prefix="fetch-", dir=place.parent))
     settings = os.environ.get("MILLRACE_IVY_SETTINGS")
@@ -85,7 +88,7 @@ def _fetch(place: Path, java: Java, cache: Path, told: Told | None) -> None:
         str(ivy),
         *(["-settings", settings] if settings else []),
         "-ivy",
-        str(IVY_FILE),
+        str(file),
         "-cache",
         str(cache / "ivy"),
         "-retrieve",
@@ -93,7 +96,7 @@ def _fetch(place: Path, java: Java, cache: Path, told: Told | None) -> None:
     ]
     try:
         said = _run(command, told)
-        missing = [name for name in configurations() if not (fresh / name).is_dir()]
+        missing = [name for name in configurations(file) if not (fresh / name).is_dir()]
         if missing:
             raise _not_fetched(said)
         fresh.rename(place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import re
@@ -28,6 +29,12 @@ class Java:
     def program(self) -> Path:
         """The java program."""
         return self.home / "bin" / "java"
+
+
+@functools.cache
+def known_java(cache: Path) -> Java:
+    """Return what `find_java` finds; it is looked for once."""
+    return find_java(cache)
 
 
 def find_java(cache: Path, *, environment: dict[str, str] | None = None) -> Java:

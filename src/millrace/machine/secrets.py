@@ -58,6 +58,16 @@ def revealed(reference: str, where: str) -> str:
     )
 
 
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner may read, whole or not at all."""
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.unlink(missing_ok=True)
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    fresh.replace(path)
+
+
 def keep_from_cores() -> None:
     """Let a crash of this process, or of one that it starts, write no memory to the disk.
 

@@ -18,7 +18,7 @@ from millrace.model.policy import (
     Overload,
 )
 from millrace.model.quantity import Duration, Records
-from millrace.model.site import EngineKind
+from millrace.model.site import EngineKind, EngineName
 from millrace.model.stream import Promise, Schema
 from millrace.model.types import Count, GroupName, Natural, Options, SiteName, StreamName
 from millrace.model.window import Window
@@ -158,6 +158,7 @@ class Job:
         "state",
         "read",
         "write",
+        "bridge",
         "jar",
         "process",
         "generator",
@@ -169,7 +170,7 @@ class Job:
     site: SiteName | None = setting(
         "where it runs; the only site by default", change=Impact.RESTART, default=None
     )
-    engine: EngineKind | None = setting(
+    engine: EngineName | None = setting(
         "what executes it; by default what its kind needs", change=Impact.REPLACE, default=None
     )
     group: GroupName | None = setting(
@@ -205,6 +206,9 @@ class Job:
     state: KeyedState | None = setting("code with state per key", default=None)
     read: Read | None = setting("a source beside brokers", default=None)
     write: Write | None = setting("a sink beside brokers", default=None)
+    bridge: bool | None = setting(
+        "copies records as they are, to a stream of whatever broker", default=None, example="true"
+    )
     jar: Jar | None = setting("a program for the engine's virtual machine", default=None)
     process: Process | None = setting("a program of its own", change=Impact.RESTART, default=None)
     generator: Generator | None = setting(
@@ -340,7 +344,7 @@ class Job:
         return self.kind in ("python", "map", "state", "jar", "process", "generator")
 
     @property
-    def needs(self) -> EngineKind | None:
+    def needs(self) -> str | None:
         """Return the engine it runs on; None for a generator, which brings its own."""
         return self.engine or ENGINE_OF[self.kind]
 
@@ -368,6 +372,7 @@ ENGINE_OF: Final[Mapping[str, EngineKind | None]] = {
     "state": EngineKind.SPARK,
     "read": EngineKind.SPARK,
     "write": EngineKind.SPARK,
+    "bridge": EngineKind.SPARK,
     "jar": EngineKind.SPARK,
     "process": EngineKind.PROCESS,
     "generator": None,

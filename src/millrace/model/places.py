@@ -105,7 +105,7 @@ class World:
 
     def _key_of(self, stream: Stream) -> Key:
         site = self.pipeline.sites.get(stream.site or "")
-        if stream.transport is Transport.ZMQ or site is None:
+        if stream.transport == Transport.ZMQ or site is None:
             return (stream.transport, stream.name, stream.site)
         return (*self.broker_key(site), stream.address)
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, get_args, get_origin
 
 from millrace.model.impact import Impact, Setting
 from millrace.model.quantity import QUANTITIES
-from millrace.model.types import AtLeast, Refers
+from millrace.model.types import AtLeast, Plugs, Refers
 
 REQUIRED: Final = dataclasses.MISSING
 
@@ -55,6 +55,19 @@ class Choice:
     @property
     def words(self) -> tuple[str, ...]:
         """Return the words, in order."""
+        return tuple(member.value for member in self.of)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of engine or broker: one of our words, or the name of an installed plug-in."""
+
+    group: str
+    of: type[StrEnum]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Return our words, in order."""
         return tuple(member.value for member in self.of)
 
 
@@ -105,7 +118,7 @@ class Either:
     options: tuple[Shape, ...]
 
 
-Shape = Text | Whole | Number | Flag | Choice | Measure | Several | Table | Record | Either
+Shape = Text | Whole | Number | Flag | Choice | Kind | Measure | Several | Table | Record | Either
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +205,8 @@ def _marked(hint: Any) -> Shape:
         return Text(mark.section)
     if isinstance(mark, AtLeast):
         return Whole(mark.value, mark.most)
+    if isinstance(mark, Plugs):
+        return Kind(mark.group, mark.ours)
     return shape_of(base)
 
 

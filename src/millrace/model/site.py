@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from millrace.errors import Location
 from millrace.model.impact import Impact, setting
-from millrace.model.types import Natural, Options, PilotName
+from millrace.model.types import Natural, Options, PilotName, Plugs
 
 
 class EngineKind(StrEnum):
@@ -27,13 +27,18 @@ class BrokerKind(StrEnum):
     MQTT = "mqtt"
 
 
+#: One of ours, or what a plug-in calls itself.
+EngineName = Annotated[str, Plugs("engines", EngineKind)]
+BrokerName = Annotated[str, Plugs("brokers", BrokerKind)]
+
+
 @dataclass(frozen=True)
 class Engine:
     """An engine of a site; with an address it is attached, without one managed."""
 
     SHORT: ClassVar[str | None] = "kind"
 
-    kind: EngineKind = setting("which engine", change=Impact.REPLACE, default=EngineKind.SPARK)
+    kind: EngineName = setting("which engine", change=Impact.REPLACE, default=EngineKind.SPARK)
     address: str | None = setting(
         "where an engine that is already there is reached; without it Millrace starts one",
         change=Impact.REPLACE,
@@ -57,7 +62,7 @@ class Broker:
 
     SHORT: ClassVar[str | None] = "kind"
 
-    kind: BrokerKind = setting("which broker", change=Impact.REPLACE, default=BrokerKind.KAFKA)
+    kind: BrokerName = setting("which broker", change=Impact.REPLACE, default=BrokerKind.KAFKA)
     address: str | None = setting(
         "where a broker that is already there is reached; without it Millrace starts one",
         change=Impact.REPLACE,
@@ -122,6 +127,6 @@ class Site:
         "how programs are built for this site", change=Impact.RESTART, default=None
     )
 
-    def engine(self, kind: EngineKind) -> Engine | None:
+    def engine(self, kind: str) -> Engine | None:
         """Return the site's engine of a kind, if it has one."""
-        return next((engine for engine in self.engines if engine.kind is kind), None)
+        return next((engine for engine in self.engines if engine.kind == kind), None)

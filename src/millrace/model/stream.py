@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from millrace.errors import Location
 from millrace.model.impact import Impact, setting
 from millrace.model.quantity import Duration, Rate, Records, Size
-from millrace.model.types import AtLeast, Count, GroupName, Options, SiteName, StreamName
+from millrace.model.types import (
+    AtLeast,
+    Count,
+    GroupName,
+    Options,
+    Plugs,
+    SiteName,
+    StreamName,
+)
 
 
 class Transport(StrEnum):
@@ -47,6 +55,10 @@ class Promise(StrEnum):
     NO_DUPLICATES = "no-duplicates"
 
 
+#: They keep no records for who comes later: how far one has read is known only to itself.
+UNKEPT: Final = frozenset({Transport.MQTT, Transport.ZMQ})
+#: One of ours, or what the plug-in of a broker calls itself.
+TransportName = Annotated[str, Plugs("brokers", Transport)]
 Port = Annotated[int, AtLeast(1, 65_535)]
 Schema = Mapping[str, str]
 
@@ -69,7 +81,7 @@ class Stream:
     group: GroupName | None = setting(
         "the group whose defaults it takes", change=Impact.IGNORE, default=None
     )
-    transport: Transport | None = setting(
+    transport: TransportName | None = setting(
         "what carries it; by default the site's broker", change=Impact.REPLACE, default=None
     )
     topic: str | None = setting(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
 from millrace.model.impact import Impact, setting
@@ -27,6 +28,15 @@ class AtLeast:
 
     value: int
     most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plugs:
+    """Marks a text as a kind of engine or broker: one of ours, or one that a package brings."""
+
+    #: The group of plug-ins that may bring it.
+    group: str
+    ours: type[StrEnum]
 
 
 SiteName = Annotated[str, Refers("sites")]

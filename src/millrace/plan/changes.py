@@ -111,7 +111,7 @@ def _engine_settings(old: Job, new: Job, before: World, after: World) -> Iterabl
     if engines[0] is not None and engines[1] is not None:
         without = frozenset({"kind", "address", "master"})
         yield from differences(engines[0], engines[1], without, f"site {new.site}: engine.")
-    if new.needs is EngineKind.PROCESS:
+    if new.needs == EngineKind.PROCESS:
         yield from differences(one, other, NO_PROCESS, f"site {new.site}: ")
 
 

@@ -173,7 +173,7 @@ class Draft:
             self.notes.setdefault(READ, []).append(f"{stream.name} at {stream.site}")
         site = self.old.pipeline.sites.get(stream.site or "")
         broker = site.broker if site is not None else None
-        if broker is not None and broker.kind is BrokerKind.KAFKA and not broker.managed:
+        if broker is not None and broker.kind == BrokerKind.KAFKA and not broker.managed:
             self.notes.setdefault(THEIRS, []).append(stream.name)
 
     def _job(self, name: str) -> None:
@@ -232,7 +232,7 @@ class Draft:
 
     def _is_log(self, key: Key) -> bool:
         """Whether a stream is kept, so that there are positions in it."""
-        return key[0] is not Transport.ZMQ
+        return bool(key[0] != Transport.ZMQ)
 
     def _job_gone(self, job: Job) -> Step:
         lost = Impact.REPLACE if stateful(job, self.facts) is False else Impact.STATE_LOST

@@ -4,8 +4,25 @@ A port has five methods at most. Its docstring says when a method is called, wha
 and what raising promises. Errors are `OperationFailed`, which says whether trying again can help.
 """
 
-from millrace.ports.broker import Broker, BrokerStatus, StreamStatus
-from millrace.ports.engine import Engine, Fates, JobOrder, JobState, JobStatus, Progress
+from millrace.ports.broker import (
+    Broker,
+    BrokerOrder,
+    BrokerPlugin,
+    BrokerStatus,
+    Reception,
+    StreamStatus,
+    receiver_name,
+)
+from millrace.ports.engine import (
+    Engine,
+    EngineOrder,
+    EnginePlugin,
+    Fates,
+    JobOrder,
+    JobState,
+    JobStatus,
+    Progress,
+)
 from millrace.ports.log import Log, LogOf, Record, Span
 from millrace.ports.origin import (
     BATCH_HEADER,
@@ -24,11 +41,15 @@ __all__ = [
     "ORIGIN_HEADER",
     "TIMES_HEADER",
     "Broker",
+    "BrokerOrder",
+    "BrokerPlugin",
     "BrokerStatus",
     "Change",
     "Conflict",
     "Document",
     "Engine",
+    "EngineOrder",
+    "EnginePlugin",
     "Entry",
     "EntryKind",
     "Fates",
@@ -39,6 +60,7 @@ __all__ = [
     "LogOf",
     "Origin",
     "Progress",
+    "Reception",
     "Record",
     "Row",
     "Span",
@@ -47,4 +69,5 @@ __all__ = [
     "Transactions",
     "TransactionsOf",
     "origin_of",
+    "receiver_name",
 ]

@@ -141,3 +141,34 @@ class Engine(Protocol):
         What was written is found by a later start.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOrder:
+    """All that a plug-in needs to make an engine of a site."""
+
+    pipeline: str
+    site: str
+    #: Where it may keep its things, and tell what it does (`driver.log`).
+    place: Path
+    #: What all sites of this machine share: things that were fetched once.
+    cache: Path
+    #: Where one that is already there is reached; None is one that is started here.
+    address: str | None = None
+    #: Whose workers it takes, where it has a master of its own.
+    master: str | None = None
+    #: As the file has them, with secrets in the place of references.
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    #: Whether it is for a program of the user's alone.
+    program: bool = False
+
+
+class EnginePlugin(Protocol):
+    """What a package offers as an entry point of the group `millrace.engines`."""
+
+    def engine(self, order: EngineOrder) -> Engine:
+        """Return an engine, not started: it starts with its first job, or when it is asked.
+
+        Raises, with the way out, for options that it does not know and for what is not installed.
+        """
+        ...

@@ -143,7 +143,7 @@ def _carrier(stream: Stream, pipeline: Pipeline, at: Location, problems: Problem
     """A stream needs a broker of its transport at its site, unless it is direct."""
     site = pipeline.sites.get(stream.site or "")
     broker = site.broker if site is not None else None
-    if stream.transport is Transport.ZMQ:
+    if stream.transport == Transport.ZMQ:
         return
     if broker is None:
         problems.error(
@@ -152,7 +152,7 @@ def _carrier(stream: Stream, pipeline: Pipeline, at: Location, problems: Problem
             at,
             hint="add `broker: kafka` to the site, or `transport: zmq` to the stream",
         )
-    elif stream.transport is not None and broker.kind.value != stream.transport.value:
+    elif stream.transport is not None and broker.kind != stream.transport:
         problems.error(
             "wrong-broker",
             f"the stream {stream.name!r} is {stream.transport}, but the broker of "

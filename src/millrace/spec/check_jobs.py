@@ -14,7 +14,7 @@ from millrace.spec.check_outside import check_outside
 from millrace.spec.expand import Item
 
 #: Kinds that work on records of streams.
-_READERS = ("sql", "python", "map", "aggregate", "state", "write")
+_READERS = ("sql", "python", "map", "aggregate", "state", "write", "bridge")
 
 
 def check_job(job: Job, pipeline: Pipeline, item: Item, problems: Problems) -> None:
@@ -27,6 +27,7 @@ def check_job(job: Job, pipeline: Pipeline, item: Item, problems: Problems) -> N
     _columns(job, item, problems)
     _overload(job, item, problems)
     _late(job, pipeline, item, problems)
+    _bridge(job, pipeline, item, problems)
     check_inputs(job, item, problems)
     check_outside(job, pipeline, item, problems)
     _ports(job, item, problems)
@@ -70,6 +71,28 @@ def _kind(job: Job, item: Item, problems: Problems) -> None:
             f"job {job.name!r} neither reads nor writes a stream",
             item.at,
             hint="add `from: STREAM` or `to: STREAM`",
+        )
+
+
+def _bridge(job: Job, pipeline: Pipeline, item: Item, problems: Problems) -> None:
+    """A bridge copies one stream to another one that is written the same way."""
+    if job.bridge is None:
+        return
+    streams = [pipeline.streams.get(name) for name in (*job.reads, *job.writes)]
+    formats = [str(stream.format) for stream in streams if stream is not None]
+    wrong = ""
+    if job.bridge is False:
+        wrong = "is a bridge that shall be none"
+    elif (len(job.inputs), len(job.outputs)) != (1, 1):
+        wrong = "is a bridge, and has not one stream to read and one to write"
+    elif len(set(formats)) > 1:
+        wrong = f"is a bridge, and its streams are written as {' and '.join(formats)}"
+    if wrong:
+        problems.error(
+            "bad-bridge",
+            f"job {job.name!r} {wrong}",
+            item.locate("bridge"),
+            hint="write {from: STREAM, to: STREAM, bridge: true}; to convert records use sql",
         )
 
 

@@ -29,6 +29,8 @@ def complete(pipeline: Pipeline) -> Pipeline:
     for name, stream in pipeline.streams.items():
         place = stream.site or only or _common(writers[name]) or _common(readers[name])
         streams[name] = _carried(stream, place, sites)
+    for job in jobs.values():
+        streams |= _as_bridged(job, streams)
     promised = {name: _promised(job, streams) for name, job in jobs.items()}
     return replace(whole, streams=streams, jobs=promised)
 
@@ -41,6 +43,17 @@ def _promised(job: Job, streams: dict[str, Stream]) -> Job:
     return replace(job, promise=Promise.NO_DUPLICATES)
 
 
+def _as_bridged(job: Job, streams: dict[str, Stream]) -> dict[str, Stream]:
+    """What a bridge writes has the columns of what it reads, where nobody says more."""
+    ends = [streams.get(name) for name in (*job.reads[:1], *job.writes[:1])]
+    if not job.bridge or None in ends or len(ends) < 2:
+        return {}
+    source, copy = ends
+    if source is None or copy is None or copy.schema is not None:
+        return {}
+    return {copy.name: replace(copy, schema=source.schema)}
+
+
 def _common(jobs: list[Job]) -> str | None:
     """The one site that all these jobs are at."""
     sites = {job.site for job in jobs}
@@ -51,7 +64,12 @@ def _carried(stream: Stream, place: str | None, sites: dict[str, Site]) -> Strea
     transport = stream.transport
     if transport is None:
         broker = sites[place].broker if place in sites else None
-        transport = Transport(broker.kind.value) if broker is not None else None
+        transport = _transport(broker.kind) if broker is not None else None
     if place == stream.site and transport == stream.transport:
         return stream
     return replace(stream, site=place, transport=transport)
+
+
+def _transport(kind: str) -> str:
+    """What a broker of a kind carries its streams by: a plug-in's is called as it is."""
+    return Transport(kind) if kind in set(Transport) else kind

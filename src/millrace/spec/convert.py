@@ -14,6 +14,7 @@ from millrace.model.shape import (
     Either,
     Field,
     Flag,
+    Kind,
     Measure,
     Number,
     Record,
@@ -23,7 +24,8 @@ from millrace.model.shape import (
     Text,
     Whole,
 )
-from millrace.model.types import ADDRESS_SECRET, SECRET_NUMBERS, SECRET_WORDS, Secret
+from millrace.model.types import ADDRESS_SECRET, NAME, SECRET_NUMBERS, SECRET_WORDS, Secret
+from millrace.ports.plugins import installed
 from millrace.spec.document import Layer
 from millrace.spec.evaluate import Scope, Values
 from millrace.spec.expected import expected
@@ -177,6 +179,8 @@ class Converter:
                 return self._several(of, done, scope, path)
             case Table(of):
                 return self._table(of, done, scope, path)
+            case Kind():
+                return self._kind(shape, done, path)
             case Either(options):
                 return self._either(options, done, scope, path)
             case _:
@@ -214,6 +218,28 @@ class Converter:
             if value is not FAILED:
                 return value
         return self._wrong(node, Either(options), path)
+
+    def _kind(self, shape: Kind, node: Node, path: str) -> Any:
+        """One of our words, or a plug-in's; what was found right before may be of one not here."""
+        value = node.value
+        if value in shape.words:
+            return shape.of(value)
+        if not isinstance(value, str):
+            return self._wrong(node, shape, path)
+        others = installed().names(shape.group)
+        if value in others or (self.accepted and NAME.fullmatch(value)):
+            return value
+        near = self.problems.nearest(value, (*shape.words, *others))
+        self.problems.error(
+            "unknown-kind",
+            f"{path}: nothing that is installed here knows {value[:200]!r}",
+            node.at,
+            found=node.describe(),
+            expected=expected(shape),
+            nearest=near,
+            hint=f"did you mean {near!r}?" if near else "install the package that brings it",
+        )
+        return FAILED
 
     def _wrong(self, node: Node, shape: Shape, path: str) -> Any:
         if isinstance(shape, Record) and shape.of is Secret:

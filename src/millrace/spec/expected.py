@@ -6,6 +6,7 @@ from millrace.model.shape import (
     Choice,
     Either,
     Flag,
+    Kind,
     Measure,
     Number,
     Record,
@@ -31,6 +32,8 @@ def expected(shape: Shape) -> str:
             return "true or false"
         case Choice():
             return "one of " + ", ".join(shape.words)
+        case Kind():
+            return "one of " + ", ".join(shape.words) + ", or the name of a plug-in"
         case Measure(of):
             return str(of.EXPECTED)
         case Several(of):

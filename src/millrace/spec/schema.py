@@ -10,6 +10,7 @@ from millrace.model.shape import (
     Either,
     Field,
     Flag,
+    Kind,
     Measure,
     Number,
     Record,
@@ -136,6 +137,9 @@ def _options(shape: Shape) -> list[dict[str, Any]]:
             return [{"type": "boolean"}]
         case Choice():
             return [{"enum": list(shape.words)}]
+        case Kind():
+            others = {"type": "string", "pattern": f"^({NAME.pattern})$"}
+            return [{"enum": list(shape.words)}, others]
         case Measure(of):
             number = [{"type": "integer", "minimum": 0}] if of is Records else []
             return [{"type": "string", "pattern": of.PATTERN}, *number]

@@ -106,7 +106,7 @@ def _needed(thing: Stream | Job, what: str) -> list[Diagnostic]:
             _cannot(what, "everything belongs to a pipeline block", "give it a `group:`", thing.at)
         )
     if isinstance(thing, Stream):
-        if thing.transport is None or thing.transport.value not in MODELS.values():
+        if thing.transport is None or thing.transport not in MODELS.values():
             told.append(_cannot(what, "streams are direct", "use `transport: zmq`", thing.at))
         if thing.format.value != "raw":
             told.append(_cannot(what, "formats can't be said", "use `format: raw`", thing.at))

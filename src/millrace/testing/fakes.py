@@ -40,22 +40,25 @@ class FakeBroker:
         """Serve no more; what it holds stays."""
         self._up = False
 
-    def status(self) -> BrokerStatus:
+    def status(self, *, whole: bool = True) -> BrokerStatus:
         """Return what is there."""
+        del whole
         streams = {
             name: StreamStatus(stream.partitions, compact=stream.compact)
             for name, stream in self._streams.items()
         }
         return BrokerStatus(self._up, self._name, None, {}, streams)
 
-    def ensure(self, *streams: Stream) -> None:
+    def ensure(self, *streams: Stream, readers: Sequence[str] = ()) -> None:
         """Make streams be there; raises for fewer partitions, with nothing changed."""
+        del readers
         for stream in streams:
             there = self._streams.get(stream.address)
             if there is not None and there.partitions > stream.partitions:
                 raise OperationFailed(
                     "fewer-partitions",
                     f"{stream.address} has {there.partitions} partitions, and can't have fewer",
+                    f"write streams.{stream.name}.partitions: {there.partitions}",
                 )
         for stream in streams:
             self._memory.grow(stream.address, stream.partitions)
@@ -103,7 +106,10 @@ class FakeEngine:
             self.orders[name] = order
             batch = before.progress.batch + 1 if before is not None else 0
             progress = Progress(batch, positions={s: {0: batch} for s in order.job.follows})
-            self.jobs[name] = JobStatus(JobState.RUNNING, Mode.MICRO_BATCH, progress=progress)
+            run = f"fake-{self.starts}"
+            self.jobs[name] = JobStatus(
+                JobState.RUNNING, Mode.MICRO_BATCH, progress=progress, run=run
+            )
 
     def stop(self, job: str, ends: Mapping[str, Mapping[int, int]] | None = None) -> None:
         """Stop a job; with `ends`, it has read that far."""

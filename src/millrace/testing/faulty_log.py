@@ -57,10 +57,7 @@ class MemoryLog:
 
     def _choose(self, stream: str, record: Record, count: int) -> int:
         if record.partition is not None:
-            if not 0 <= record.partition < count:
-                raise OperationFailed(
-                    "no-partition", f"{stream} has no partition {record.partition}"
-                )
+            _refuse_unknown(stream, [record.partition], count)
             return record.partition
         if record.key:  # librdkafka takes an empty key for none
             return zlib.crc32(record.key) % count
@@ -76,6 +73,7 @@ class MemoryLog:
     ) -> Iterator[Record]:
         """Yield records from some positions on; see the port."""
         partitions = self._partitions(stream)
+        _refuse_unknown(stream, start, len(partitions))
         at = {part: max(0, position) for part, position in start.items()}
         while True:
             with self._changed:
@@ -131,6 +129,12 @@ class MemoryLog:
         if stream not in self._streams:
             raise OperationFailed("no-stream", f"there is no stream {stream}", "create it first")
         return self._streams[stream]
+
+
+def _refuse_unknown(stream: str, wanted: Iterable[int], count: int) -> None:
+    for part in wanted:
+        if not 0 <= part < count:
+            raise OperationFailed("no-partition", f"{stream} has no partition {part}")
 
 
 def _reached(at: Mapping[int, int], until: Mapping[int, int] | None) -> bool:

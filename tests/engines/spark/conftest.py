@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.agent.fleet import DRIVER
+from millrace.agent.spark import DRIVER
 from millrace.brokers.kafka import ManagedKafka
 from millrace.engines.spark.classes import spark_archive, write_archive
 from millrace.engines.spark.engine import SparkEngine

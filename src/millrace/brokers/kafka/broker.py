@@ -70,25 +70,25 @@ class AttachedKafka:
     def stop(self) -> None:
         """Leave it alone: it is not ours."""
 
-    def clients(self) -> dict[str, dict[str, str]]:
-        """Return how clients connect, by the dialect of their settings."""
-        return {"librdkafka": dict(self._settings), "java": for_java(self._settings)}
-
     @property
     def alive(self) -> bool:
         """Whether nothing is known against it; one that is not ours may be away all the same."""
         return True
 
-    def status(self) -> BrokerStatus:
+    def _clients(self) -> dict[str, dict[str, str]]:
+        """How clients connect, by the dialect of their settings."""
+        return {"librdkafka": dict(self._settings), "java": for_java(self._settings)}
+
+    def status(self, *, whole: bool = True) -> BrokerStatus:
         """Look at it; see the port."""
-        clients = self.clients()
+        clients = self._clients()
         address = self._settings["bootstrap.servers"]
         try:
             partitions = self._topics(STATUS_SECONDS)
         except KafkaException:
             return BrokerStatus(up=False, address=address, clients=clients)
         try:
-            own = self._own_settings(list(partitions), STATUS_SECONDS)
+            own = self._own_settings(list(partitions), STATUS_SECONDS) if whole else {}
         except KafkaException:  # it is up, and does not let us see them
             own = {}
         streams = {
@@ -96,15 +96,9 @@ class AttachedKafka:
         }
         return BrokerStatus(up=True, address=address, clients=clients, streams=streams)
 
-    def partitions(self) -> dict[str, int]:
-        """Return how many partitions each topic has; nothing where it does not answer."""
-        try:
-            return self._topics(STATUS_SECONDS)
-        except KafkaException:
-            return {}
-
-    def ensure(self, *streams: Stream) -> None:
-        """Make the streams be there as declared; see the port."""
+    def ensure(self, *streams: Stream, readers: Sequence[str] = ()) -> None:
+        """Make the streams be there as declared; see the port. Their records are kept for all."""
+        del readers
         settings = {stream.address: topic_settings(stream) for stream in streams}
         try:
             there = self._topics()
@@ -316,11 +310,12 @@ class ManagedKafka(AttachedKafka):
         """End the process; data stays."""
         self._server.end()
 
-    def status(self) -> BrokerStatus:
+    def status(self, *, whole: bool = True) -> BrokerStatus:
         """Look at it; see the port."""
         if not self._server.alive:
-            return BrokerStatus(up=False, address=self._settings["bootstrap.servers"])
-        seen = super().status()
+            address = self._settings["bootstrap.servers"]
+            return BrokerStatus(up=False, address=address, clients=self._clients())
+        seen = super().status(whole=whole)
         return BrokerStatus(seen.up, seen.address, self.pid, seen.clients, seen.streams)
 
     def _serves(self) -> bool:

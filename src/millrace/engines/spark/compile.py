@@ -21,6 +21,7 @@ from millrace.engines.spark.ledger import Share
 from millrace.engines.spark.map_job import inside_rows, map_rows
 from millrace.engines.spark.member import Alone, Member
 from millrace.engines.spark.outside.bridge import outside
+from millrace.engines.spark.outside.carried import by_spark
 from millrace.engines.spark.plans import frame_of
 from millrace.engines.spark.prepared import Compiled
 from millrace.engines.spark.results import results
@@ -205,6 +206,10 @@ class _Making:
             return outside_reader(self._session, stream, job, self._order)
         broker = self._order.brokers[stream.site or ""]
         begin = read_start(self._order.place).get(stream.address)
+        if self._reader is kafka_reader and not by_spark(self._order, stream):
+            from millrace.engines.spark.outside.reader import carried_reader  # noqa: PLC0415
+
+            return carried_reader(self._session, stream, self._order, input_, begin)
         return self._reader(
             self._session, stream, broker, job, input_, batches=self._batches, begin=begin
         )

@@ -156,14 +156,19 @@ class SparkEngine:
 
     def start(self, order: JobOrder) -> None:
         """Run a job; see the port."""
-        with self._lock:
-            self._jobs |= {job.name: JobStatus(JobState.STARTING) for job in order.jobs}
+        with self._lock:  # the driver leaves alone what runs, and does not tell of it again
+            news = [job.name for job in order.jobs if not self._runs(job.name)]
+            self._jobs |= {name: JobStatus(JobState.STARTING) for name in news}
         try:
             self._ask({"do": "start", "order": order_document(order)})
         except OperationFailed as failure:
             for job in order.jobs:
                 self._note_failure(job.name, failure)
             raise
+
+    def _runs(self, job: str) -> bool:
+        known = self._jobs.get(job)
+        return known is not None and known.state is JobState.RUNNING
 
     def stop(self, job: str, ends: Mapping[str, Mapping[int, int]] | None = None) -> None:
         """Stop a job; see the port."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 
@@ -94,3 +95,13 @@ def _cause(text: str) -> str:
         causes = lines or causes
     found = causes[-1] if causes else text.strip().splitlines()[0] if text.strip() else "it ended"
     return _OWN.sub("", found.strip())[:400]
+
+
+def failure_document(failure: OperationFailed) -> dict[str, Any]:
+    """Return a failure as it travels."""
+    return {
+        "code": failure.code,
+        "error": failure.message,
+        "hint": failure.hint,
+        "transient": failure.transient,
+    }

@@ -19,8 +19,9 @@ from typing import Any
 
 from millrace.engines.spark import lease
 from millrace.engines.spark.channel import Channel, Message
+from millrace.engines.spark.errors import failure_document
 from millrace.engines.spark.java import remember_classes
-from millrace.engines.spark.jobs import Jobs, failure_document
+from millrace.engines.spark.jobs import Jobs
 from millrace.engines.spark.order import read_order
 from millrace.engines.spark.session import DriverSettings, start_session
 from millrace.engines.spark.warm import warm_up

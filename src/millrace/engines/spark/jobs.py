@@ -15,17 +15,20 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from millrace.engines.spark import lease
 from millrace.engines.spark.compile import compiled
 from millrace.engines.spark.drains import TOO_SLOW, Ends, drained, not_drained, run_out, settle
-from millrace.engines.spark.errors import run_failure
+from millrace.engines.spark.errors import failure_document, run_failure
 from millrace.engines.spark.formats import Schema
 from millrace.engines.spark.java import java_class
 from millrace.engines.spark.mode import Choice, QueryFacts, choose, likely_batches
 from millrace.engines.spark.once import once_of
 from millrace.engines.spark.order import same_order
 from millrace.engines.spark.outside.bridge import bridged, outside
+from millrace.engines.spark.outside.carried import others, read_elsewhere
+from millrace.engines.spark.outside.receiving import Receivers
 from millrace.engines.spark.prepared import Compiled
-from millrace.engines.spark.query import DRAIN_SECONDS, Query, one_broker, start_query, wait_for
+from millrace.engines.spark.query import DRAIN_SECONDS, Query, start_query, wait_for
 from millrace.engines.spark.session import DriverSettings, job_session, like_real_time
 from millrace.engines.spark.source import READER
+from millrace.engines.spark.writing import by_brokers
 from millrace.errors import OperationFailed
 from millrace.model.job import Job, Mode
 from millrace.ports import JobOrder, JobState, LogOf, TransactionsOf
@@ -74,18 +77,22 @@ class Jobs:
         #: By job, the orders that were carried out here, whether they still run or not.
         self._started: dict[str, JobOrder] = {}
         self._examined: dict[str, _Prepared] = {}
+        self._receivers = Receivers(self._unreceived)
         self._lock = Lock()
 
     def examine(self, orders: list[JobOrder]) -> dict[str, Any]:
         """Return how each job would run; streams without a schema take their writer's."""
         known: dict[str, Schema] = {}
         found: dict[str, Any] = {}
-        for order in map(bridged, orders):
-            made = self._prepared(order, known)
-            known |= made.query.schemas
+        for order in orders:
+            made = self._prepared(bridged(order), known)
             with self._lock:
                 self._examined[order.job.name] = made
-            found |= {job.name: made.facts(job) for job in order.jobs}
+            found |= {job.name: made.facts(job) for job in made.query.order.jobs}
+            if order.job.bridge:  # to which all records are bytes
+                found[order.job.name]["schemas"] = {}
+            else:
+                known |= made.query.schemas
         return found
 
     def start(self, order: JobOrder) -> dict[str, Any]:
@@ -104,6 +111,7 @@ class Jobs:
         listener = _Listener(self, name)
         made.session.streams.addListener(cast("StreamingQueryListener", listener))
         try:
+            self._receivers.begin(order)
             once = once_of(made.query, self._transactions)
             started = start_query(made.session, made.query, choice.mode, once, self._log)
             self._told_progress(started)
@@ -112,22 +120,21 @@ class Jobs:
                 self._queries[name] = started
                 self._started |= {job.name: order for job in order.jobs}
         except BaseException:
+            self._receivers.end(name)
             lease.let_go(order.place)  # where it ran before it may go on
             raise
         finally:
             listener.known.set()
         if started.over:
             self._finish_soon(started)
-        return {
-            "mode": choice.mode.value,
-            "reasons": list(choice.reasons),
-            "there": started.resumed,
-        }
+        reasons = list(choice.reasons)
+        return {"mode": choice.mode.value, "reasons": reasons, "there": started.resumed}
 
     def _prepared(self, order: JobOrder, known: Mapping[str, Schema]) -> _Prepared:
         """A job's query in a session of its own, and the mode that it takes."""
         own = job_session(self._session, order.job, READER)
-        batches = likely_batches(order.jobs)
+        elsewhere = others(order)
+        batches = likely_batches(order.jobs) or bool(elsewhere)
         query = compiled(own, order, known, batches=batches)
         parts = sum(source.stream.partitions for source in query.sources)
         facts = QueryFacts(
@@ -136,9 +143,10 @@ class Jobs:
             query.operators.stateful,
             query.carries,
             query.letters,
-            one_broker(query),
+            by_brokers(query),
             parts,
             self._settings.slots,
+            bool(elsewhere),
         )
         choice = choose(order.jobs, facts)
         if batches is (choice.mode is Mode.REAL_TIME):
@@ -156,6 +164,8 @@ class Jobs:
             self._check_drained(name, wanted)
             self._let_go(name)
             return {}
+        running = query.compiled.order.job.name
+        self._receivers.end(running, drained=ends is not None, left=ends or ())
         if ends is not None:
             query = self._drain(query, wanted)
         query.stop()
@@ -193,7 +203,7 @@ class Jobs:
         read up to where it is now.
         """
         order = query.compiled.order
-        if order.job.read is not None:
+        if order.job.read is not None or read_elsewhere(order):
             return self._run_out(query, ends)
         if query.drained(ends) or drained(order, ends):
             return query
@@ -296,6 +306,17 @@ class Jobs:
         failed = run_failure(name, error)
         self._told(order, JobState.FAILED, failure=failed)
 
+    def _unreceived(self, order: JobOrder, failure: OperationFailed) -> None:
+        """A query's input can't be received, and trying again does not help."""
+        query = self._query(order.job.name)
+        if query is not None:
+            query.stop()
+            settle(query)
+            with self._lock:
+                self._queries.pop(order.job.name, None)
+            lease.let_go(order.place)
+            self._told(order, JobState.FAILED, failure=failure)
+
     def _told_progress(self, query: Query) -> None:
         for name, ledger in query.ledgers.items():
             progress = asdict(ledger.progress)
@@ -317,16 +338,6 @@ class Jobs:
             message |= failure_document(failure)
         for job in order.jobs:
             self._tell({**message, "job": job.name})
-
-
-def failure_document(failure: OperationFailed) -> dict[str, Any]:
-    """Return a failure as it travels."""
-    return {
-        "code": failure.code,
-        "error": failure.message,
-        "hint": failure.hint,
-        "transient": failure.transient,
-    }
 
 
 def _end_of(query: Query) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from millrace.engines.spark.checkpoint import Committed, Positions
-from millrace.engines.spark.source import IN, SKEW, counts_of
+from millrace.engines.spark.counts import IN, SKEW, counts_of
 from millrace.ports import Fates, Progress
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from millrace.engines.spark.counts import IN, OLD, counts_of
 from millrace.engines.spark.passing import SEAMS
-from millrace.engines.spark.source import IN, OLD, counts_of
 from millrace.ports import Fates
 
 Event = Mapping[str, Any]

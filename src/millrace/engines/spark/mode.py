@@ -61,6 +61,8 @@ class QueryFacts:
     #: Task slots it needs in real-time mode, and those that the driver has.
     slots: int
     slots_there: int
+    #: Whether some of its streams are on other brokers than Kafka.
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,8 @@ def obstacles(jobs: Sequence[Job], facts: QueryFacts) -> list[str]:
     if facts.stateful and facts.letters and not facts.carries:
         found.append("malformed records of a job with state need a second read of its input")
     found += _asked(job)
+    if facts.elsewhere:
+        found.append("streams of other brokers than Kafka are read and written in batches")
     if facts.brokers > 1:
         found.append("its outputs are on several brokers")
     if facts.slots > facts.slots_there:

@@ -22,12 +22,14 @@ from millrace.engines.spark.ledger import Ledger, offsets
 from millrace.engines.spark.observed import observed_in
 from millrace.engines.spark.once import Once
 from millrace.engines.spark.outside.bridge import outside
+from millrace.engines.spark.outside.carried import by_spark
 from millrace.engines.spark.outside.feed import ended
 from millrace.engines.spark.outside.sink import Sink, sink_of
 from millrace.engines.spark.planned import shortened
 from millrace.engines.spark.prepared import Compiled
 from millrace.engines.spark.sink import FATE, FIRST, INDEX, ROW, STREAM, Target
 from millrace.engines.spark.source import ORIGIN
+from millrace.engines.spark.writing import KafkaWriting, Writing, sinks, writings_of
 from millrace.errors import OperationFailed
 from millrace.model.job import Mode
 from millrace.model.stream import Stream
@@ -47,18 +49,6 @@ _BATCH_PRODUCER = {**_PRODUCER, "linger.ms": "20"}
 
 class Stopped(Exception):
     """Raised instead of writing a batch after a stop was ordered; the batch is not committed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Writing:
-    """A broker that rows go to: how it is reached, and the topics that it has of them."""
-
-    options: Mapping[str, str]
-    topics: tuple[str, ...]
-
-    def write(self, rows: DataFrame) -> None:
-        """Write rows, all of them of its topics."""
-        rows.write.format("kafka").options(**self.options).save()
 
 
 @dataclass(slots=True)
@@ -213,7 +203,7 @@ def start_query(
     gated = False
     if mode is Mode.REAL_TIME:
         every = int(order.job.checkpoint.every.nanoseconds // 1_000_000)
-        [writing] = writings_of(compiled, _PRODUCER)
+        writing = _only(writings_of(compiled, _PRODUCER))
         writer = writer.outputMode("update").format("kafka").options(**writing.options)
         realtime: Any = writer  # the stubs do not know the trigger yet
         query = realtime.trigger(realTime=f"{every} milliseconds").start()
@@ -222,7 +212,7 @@ def start_query(
         if gated := each is not None:
             writer = writer.foreachBatch(each)
         else:
-            [writing] = writings_of(compiled, _BATCH_PRODUCER)
+            writing = _only(writings_of(compiled, _BATCH_PRODUCER))
             writer = writer.format("kafka").options(**writing.options)
         writer = writer.outputMode("update" if _updates(compiled) else "append")
         query = _triggered(writer, compiled, mode)
@@ -240,9 +230,18 @@ def _each_batch(
         return lambda batch, number: gate.send(sink, batch, number, writings)
     if once is not None:
         return lambda batch, number: gate.commit(once, ordered(batch, compiled), number)
-    if mode is Mode.DRAIN and compiled.resumes and not compiled.gathers and len(writings) == 1:
+    alone = len(writings) == 1 and isinstance(writings[0], KafkaWriting)
+    if mode is Mode.DRAIN and compiled.resumes and not compiled.gathers and alone:
         return None
     return lambda batch, _: gate.write(ordered(batch, compiled), writings)
+
+
+def _only(writings: Sequence[Writing]) -> KafkaWriting:
+    """The one Kafka that Spark writes to by itself."""
+    [writing] = writings
+    if not isinstance(writing, KafkaWriting):
+        raise TypeError(writing)
+    return writing
 
 
 def _over(compiled: Compiled, positions: Mapping[str, Any]) -> bool:
@@ -277,10 +276,15 @@ def _triggered(writer: Any, compiled: Compiled, mode: Mode) -> StreamingQuery:
         writer = writer.trigger(processingTime=length)
     elif any(job.ticks for job in compiled.order.jobs):  # else Spark would run empty batches only
         writer = writer.trigger(processingTime=TICKS)
-    elif any(outside(source.stream.name) for source in compiled.sources):
+    elif any(_looked_for(compiled, source.stream) for source in compiled.sources):
         writer = writer.trigger(processingTime=LOOKS)
     started: StreamingQuery = writer.start()
     return started
+
+
+def _looked_for(compiled: Compiled, stream: Stream) -> bool:
+    """Whether Python is asked for what is new in a stream."""
+    return outside(stream.name) or not by_spark(compiled.order, stream)
 
 
 def finished(
@@ -328,17 +332,6 @@ def _counts(conditions: Mapping[str, str]) -> list[Column]:
     return [F.expr(f"count(if({what}, 1, NULL)) AS `{n}`") for n, what in conditions.items()]
 
 
-def _sinks(compiled: Compiled) -> list[tuple[Stream, Mapping[str, str]]]:
-    streams = {**compiled.target.outputs}
-    streams |= {stream.name: stream for stream in compiled.target.letters.values()}
-    brokers = compiled.order.brokers
-    return [
-        (stream, brokers[stream.site or ""])
-        for stream in streams.values()
-        if not outside(stream.name)
-    ]
-
-
 def _logs(compiled: Compiled, log: LogOf | None) -> list[resume.Sink]:
     """What a job writes, with the logs of its brokers where these can be had."""
     writers = compiled.order.writers
@@ -348,42 +341,8 @@ def _logs(compiled: Compiled, log: LogOf | None) -> list[resume.Sink]:
             settings,
             log(writers[stream.site or ""]) if log and stream.site in writers else None,
         )
-        for stream, settings in _sinks(compiled)
+        for stream, settings in sinks(compiled)
     ]
-
-
-def writings_of(compiled: Compiled, producer: Mapping[str, str]) -> list[Writing]:
-    """Return the brokers that a job writes to: one for outputs comes first."""
-    found: dict[tuple[tuple[str, str], ...], list[Stream]] = {}
-    for stream, settings in _sinks(compiled):
-        found.setdefault(tuple(sorted(settings.items())), []).append(stream)
-    return [
-        Writing(
-            _producer(compiled, streams, {**producer, **dict(settings)}),
-            tuple(stream.address for stream in streams),
-        )
-        for settings, streams in found.items()
-    ]
-
-
-def _producer(
-    compiled: Compiled, streams: Sequence[Stream], settings: Mapping[str, str]
-) -> dict[str, str]:
-    """The settings of a producer that writes streams."""
-    largest = max(compiled.target.largest(stream) for stream in streams)
-    sizes = {
-        "max.request.size": str(max(largest + 1024 * 1024, 2 * 1024 * 1024)),
-        "buffer.memory": str(max(32 * 1024 * 1024, 4 * largest)),
-    }
-    return {
-        **{f"kafka.{name}": value for name, value in {**sizes, **settings}.items()},
-        "includeHeaders": "true",
-    }
-
-
-def one_broker(compiled: Compiled) -> int:
-    """Return how many brokers the job writes to."""
-    return len({tuple(sorted(settings.items())) for _, settings in _sinks(compiled)})
 
 
 def wait_for(condition: Callable[[], bool], limit: float, otherwise: str) -> None:

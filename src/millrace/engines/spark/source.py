@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from millrace.engines.spark.arrow import register_reader
+from millrace.engines.spark.counts import AS, IN, OLD, SKEW
 from millrace.engines.spark.formats import Schema, ddl, decoded, quoted, text
 from millrace.engines.spark.passing import Passing
 from millrace.engines.spark.plans import analyzed, frame_of, picked
@@ -22,12 +23,6 @@ from millrace.ports import ORIGIN_HEADER, TIMES_HEADER
 
 #: The columns that travel with a row; no user's column may begin like this.
 ORIGIN, BAD = "__millrace_origin", "__millrace_bad"
-#: How counts of records are named, before the name of their stream: all, and those too old.
-IN, OLD = "in:", "old:"
-#: Between a stream's name and the one that it has in the job's code.
-_AS = "#"
-#: How the mean skew of records is named among the counts of an input.
-SKEW = "skew"
 #: One of so many records from outside carries its times with it.
 SAMPLED = 128
 #: Spark's number for the beginning of a partition.
@@ -100,17 +95,7 @@ def counted(base: DataFrame, input_: Input, by: str | None = None) -> DataFrame:
 
 def _name(input_: Input) -> str:
     """What an input is called in the counts of a query, which may read a stream twice."""
-    return input_.stream if input_.alias is None else f"{input_.stream}{_AS}{input_.alias}"
-
-
-def counts_of(observed: Mapping[str, Any], kind: str, stream: str) -> list[Mapping[str, Any]]:
-    """Return what a query counted of a stream: once for each time that it is read."""
-    whole = f"{kind}{stream}"
-    return [
-        counts or {}
-        for name, counts in observed.items()
-        if name == whole or name.startswith(f"{whole}{_AS}")
-    ]
+    return input_.stream if input_.alias is None else f"{input_.stream}{AS}{input_.alias}"
 
 
 def kafka_reader(

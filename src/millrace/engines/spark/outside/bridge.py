@@ -32,6 +32,8 @@ def outside(stream: str) -> bool:
 def bridged(order: JobOrder) -> JobOrder:
     """Return the order with a stream for what is outside; others are returned as they are."""
     job = order.job
+    if job.bridge:
+        return _copied(order)
     name = f"{_MARK}{job.name}"
     if not job.outside or name in order.pipeline.streams:
         return order
@@ -53,6 +55,19 @@ def bridged(order: JobOrder) -> JobOrder:
         stream = Stream(name=name, site=job.site, schema=_TICK)
         made = replace(job, inputs=(Input(stream=name, alias=TICKS),))
     streams = {**order.pipeline.streams, name: stream}
+    jobs = {**order.pipeline.jobs, job.name: made}
+    return replace(order, job=made, pipeline=replace(order.pipeline, streams=streams, jobs=jobs))
+
+
+def _copied(order: JobOrder) -> JobOrder:
+    """The order of a job that copies records: its streams are bytes to it."""
+    job = order.job
+    ends = {
+        name: replace(order.pipeline.streams[name], format=Format.RAW, schema=None, key=())
+        for name in (*job.reads, *job.writes)
+    }
+    made = replace(job, sql=_all(job.inputs[0].alias or job.reads[0]), bridge=None)
+    streams = {**order.pipeline.streams, **ends}
     jobs = {**order.pipeline.jobs, job.name: made}
     return replace(order, job=made, pipeline=replace(order.pipeline, streams=streams, jobs=jobs))
 

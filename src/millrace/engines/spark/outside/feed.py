@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from millrace.errors import OperationFailed
 
@@ -39,6 +39,8 @@ class Entry:
     position: int
     value: bytes
     time: int
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
 
 
 class SourceFailed(OperationFailed):
@@ -76,6 +78,15 @@ class Feed(Protocol):
 
     def records(self, part: Part) -> Iterator[Entry]:
         """Return the records of a part; raises where they are gone."""
+        ...
+
+
+@runtime_checkable
+class Forgetful(Protocol):
+    """A feed that need not keep what is committed."""
+
+    def committed(self, ends: Ends) -> None:
+        """All up to there is committed: nobody reads it again."""
         ...
 
 

@@ -14,6 +14,8 @@ from millrace.engines.spark.outside.replay import Replay, TimeOf
 from millrace.engines.spark.typed import reader
 from millrace.machine.secrets import revealed
 from millrace.model.stream import Format
+from millrace.ports import BrokerPlugin
+from millrace.ports.plugins import BROKERS, installed
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class Description:
     seconds: float = 0.0
     #: Whether to go on without what is gone before it was read.
     lossy: bool = False
+    #: By partition, where a first reader begins in a spool or a log.
+    begin: Mapping[str, int] = field(default_factory=dict)
 
     def text(self) -> str:
         """Return it as it travels."""
@@ -54,6 +58,8 @@ def feed_of(text: str) -> Feed:
         from millrace.engines.spark.outside.ticks import Ticks  # noqa: PLC0415
 
         return Ticks(told.name, told.seconds)
+    if told.kind in ("spool", "log"):
+        return _carried(told)
     if told.kind == "replay":
         return Replay(told.name, _there(told), told.speed, _time_of(told))
     if told.kind == "query":
@@ -65,6 +71,16 @@ def feed_of(text: str) -> Feed:
             told.name, partial(opened, told.address, password, told.query, told.by), told.seconds
         )
     return _files(told)
+
+
+def _carried(told: Description) -> Feed:
+    from millrace.engines.spark.outside.spooled import Logged, Spooled  # noqa: PLC0415
+
+    if told.kind == "spool":
+        return Spooled(told.name, Path(told.path), told.begin)
+    settings = json.loads(Path(told.path).read_text("utf-8"))
+    plugin: BrokerPlugin = installed().load(BROKERS, told.holds)
+    return Logged(told.name, plugin.log(settings), told.begin)
 
 
 def _files(told: Description) -> Feed:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
+from millrace.engines.spark.outside.carried import (
+    kind_of,
+    plugin_of,
+    settings_file,
+    spool_of,
+)
 from millrace.engines.spark.outside.feeds import Description
 from millrace.engines.spark.outside.source import FORMAT, Outside
-from millrace.model.job import Job, Mode
+from millrace.errors import OperationFailed
+from millrace.model.job import Input, Job, Mode
 from millrace.model.stream import Stream
 from millrace.ports import JobOrder
 
@@ -19,19 +27,45 @@ SETTLES = 2.0
 
 def outside_reader(session: SparkSession, stream: Stream, job: Job, order: JobOrder) -> DataFrame:
     """Return what comes from outside, with the columns that Kafka's records have."""
+    return _records(session, stream, description(stream, job, order.place, order.code))
+
+
+def carried_reader(
+    session: SparkSession,
+    stream: Stream,
+    order: JobOrder,
+    input_: Input,
+    begin: Mapping[int, int] | None,
+) -> DataFrame:
+    """Return the records of a stream that another broker than Kafka carries."""
+    if input_.table:
+        raise OperationFailed(
+            "no-table",
+            f"job {order.job.name} reads {stream.name} as a table, which is not on a Kafka",
+            "copy it to a stream on a Kafka, and read that",
+        )
+    places = {str(part): at for part, at in (begin or {}).items()}
+    if plugin_of(order, stream).keeps:
+        path, kind = settings_file(order, stream), kind_of(order, stream)
+        told = Description(stream.address, "log", path=str(path), holds=kind, begin=places)
+    else:
+        path = spool_of(order, stream.name)
+        told = Description(stream.address, "spool", path=str(path), begin=places)
+    return _records(session, stream, told)
+
+
+def _records(session: SparkSession, stream: Stream, told: Description) -> DataFrame:
     session.dataSource.register(Outside)
-    told = description(stream, job, order.place, order.code).text()
-    found = session.readStream.format(FORMAT).option("read", told).load()
-    headers = "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers"
+    found = session.readStream.format(FORMAT).option("read", told.text()).load()
     return found.select(
-        F.expr("CAST(NULL AS BINARY) AS key"),
+        "key",
         "value",
         F.lit(stream.address).alias("topic"),
         "partition",
         "offset",
         "timestamp",
         F.lit(0).alias("timestampType"),
-        F.expr(headers),
+        "headers",
     )
 
 

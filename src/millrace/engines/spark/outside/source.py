@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
-from millrace.engines.spark.outside.feed import Ends, Feed, Part
+from millrace.engines.spark.outside.feed import Ends, Entry, Feed, Forgetful, Part
 from millrace.engines.spark.outside.feeds import feed_of
 
 #: What Spark calls it.
 FORMAT = "millrace-outside"
 #: The columns that a record has.
-COLUMNS = "value binary, partition int, offset long, timestamp timestamp"
+COLUMNS = (
+    "key binary, value binary, partition int, offset long, timestamp timestamp, "
+    "headers array<struct<key: string, value: binary>>"
+)
 _BATCH = 10_000
 _FIELDS: list[tuple[str, pa.DataType]] = [
+    ("key", pa.binary()),
     ("value", pa.binary()),
     ("partition", pa.int32()),
     ("offset", pa.int64()),
     ("timestamp", pa.timestamp("us", tz="UTC")),
+    ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
 ]
 _ARROW = pa.schema(_FIELDS)
 
@@ -94,21 +100,14 @@ class OutsideReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not isinstance(partition, _Slice):
             return
         part = partition.part
-        values: list[bytes] = []
-        offsets: list[int] = []
-        times: list[int] = []
-        for entry in self.feed.records(part):
-            values.append(entry.value)
-            offsets.append(entry.position)
-            times.append(entry.time)
-            if len(values) == _BATCH:
-                yield _batch(part.number, values, offsets, times)
-                values, offsets, times = [], [], []
-        if values:
-            yield _batch(part.number, values, offsets, times)
+        entries = self.feed.records(part)
+        while taken := list(islice(entries, _BATCH)):
+            yield _batch(part.number, taken)
 
     def commit(self, end: Any) -> None:
-        """Nothing to do: what was read may be read again."""
+        """Let a feed go of what is done; others keep it by themselves."""
+        if isinstance(self.feed, Forgetful):
+            self.feed.committed(end)
 
     def stop(self) -> None:
         """Nobody asks any more."""
@@ -116,7 +115,14 @@ class OutsideReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._feed.close()
 
 
-def _batch(number: int, values: list[bytes], offsets: list[int], times: list[int]) -> Any:
-    columns: list[Any] = [values, [number] * len(values), offsets, times]
+def _batch(number: int, entries: list[Entry]) -> Any:
+    columns: list[Any] = [
+        [entry.key for entry in entries],
+        [entry.value for entry in entries],
+        [number] * len(entries),
+        [entry.position for entry in entries],
+        [entry.time for entry in entries],
+        [[{"key": k, "value": v} for k, v in entry.headers] or None for entry in entries],
+    ]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, _ARROW, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
