@@ -1,0 +1,1 @@
+"""The experiments of SpecK: scalability of deployments, and fog against cloud."""
