@@ -6,11 +6,12 @@ import random
 import time
 from typing import Any
 
-from bench.sites.figures import Fit, SitePart, by_size, fit_of_means, fitted
+from bench.sites.figures import SitePart, by_size, fit_of_means
 from bench.sites.files import Chain, document, drawn, one_at_each, site_names
 from bench.sites.setting import Setting
 from bench.sites.up import Up, up
 from bench.streams.results import Bar
+from millrace.experiment.figures import Fit, fitted
 
 LINEAR, THROUGH_SECONDS = 0.95, 60.0
 #: What is measured, in the order of a run.

@@ -56,15 +56,15 @@ class CountedBroker(FakeBroker):
         self._calls["broker.start"] += 1
         super().start()
 
-    def status(self) -> BrokerStatus:
+    def status(self, *, whole: bool = True) -> BrokerStatus:
         """Return what is there."""
         self._calls["broker.status"] += 1
-        return super().status()
+        return super().status(whole=whole)
 
-    def ensure(self, *streams: Stream) -> None:
+    def ensure(self, *streams: Stream, readers: Sequence[str] = ()) -> None:
         """Make streams."""
         self._calls["broker.ensure"] += 1
-        super().ensure(*streams)
+        super().ensure(*streams, readers=readers)
 
     def drop(self, stream: Stream) -> None:
         """Remove a stream."""

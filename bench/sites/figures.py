@@ -1,57 +1,15 @@
-"""The arithmetic: straight lines, spreads, percentiles, and figures written down."""
+"""The arithmetic beside that of experiments: percentiles, and figures written down."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bench.streams.results import Part
-
-
-@dataclass(frozen=True, slots=True)
-class Fit:
-    """A straight line through points, and how much of their spread it explains."""
-
-    slope: float
-    base: float
-    r2: float
-
-    def at(self, place: float) -> float:
-        """Return its height."""
-        return self.base + self.slope * place
-
-
-def fitted(places: Sequence[float], heights: Sequence[float]) -> Fit | None:
-    """Return the line of least squares; None where all points are above one place."""
-    count = len(places)
-    if len(set(places)) < 2:
-        return None
-    middle, mean = sum(places) / count, sum(heights) / count
-    points = list(zip(places, heights, strict=True))
-    wide = sum((x - middle) ** 2 for x in places)
-    slope = sum((x - middle) * (y - mean) for x, y in points) / wide
-    base = mean - slope * middle
-    left = sum((y - base - slope * x) ** 2 for x, y in points)
-    spread = sum((y - mean) ** 2 for y in heights)
-    return Fit(slope, base, 1 - left / spread if spread else 1.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """The least, the mean and the most of some figures."""
-
-    least: float
-    mean: float
-    most: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
-        """Return those of some figures, at least one."""
-        return cls(min(values), sum(values) / len(values), max(values))
+from millrace.experiment.figures import Fit, Spread, fitted
 
 
 def percentile(values: Sequence[float], percent: float) -> float:

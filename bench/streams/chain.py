@@ -70,7 +70,7 @@ def _by_hand(jobs: int, place: Path, setting: Setting) -> dict[str, Any]:
     try:
         with hand_driver(place, java, jars[1]) as driver:
             kafka.start()
-            boot = kafka.clients()["java"]["bootstrap.servers"]
+            boot = kafka.status().clients["java"]["bootstrap.servers"]
             create(boot, [f"t{number}" for number in range(jobs + 1)], 1)
             up = driver.hear(LIMIT_SECONDS)[0] - began
             hand = ByHand(driver, boot, place / "jobs")

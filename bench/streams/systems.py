@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from bench.streams.child import Talker
 from bench.streams.kinds import KINDS
 from bench.streams.topics import PARTITIONS, QUIET, create
-from millrace.agent.fleet import DRIVER
+from millrace.agent.spark import DRIVER
 from millrace.brokers.kafka import ManagedKafka
 from millrace.engines.spark.classes import spark_archive
 from millrace.engines.spark.engine import SparkEngine
@@ -255,7 +255,7 @@ def rig(*, by_hand: bool = True) -> Iterator[Rig]:
         engine.launch()
         hand = stack.enter_context(hand_driver(place, java, jars[1])) if by_hand else None
         kafka.start()
-        clients = kafka.clients()
+        clients = kafka.status().clients
         boot = clients["java"]["bootstrap.servers"]
         found = Rig(boot, place, AdminClient({"bootstrap.servers": boot, **QUIET}))
         found.make(DEAD)
