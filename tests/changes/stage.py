@@ -62,9 +62,12 @@ class Stage:
 
     def await_load(self, pipeline: Pipeline, count: int) -> None:
         """Wait until so many records more are in `in`: till then a change hits nothing."""
-        log = self.log(pipeline, "in")
-        before = sum(span.end for span in log.ends("in").values())
-        self.until(lambda: sum(s.end for s in log.ends("in").values()) >= before + count, LIMIT)
+        before = self.sent(pipeline)
+        self.until(lambda: self.sent(pipeline) >= before + count, LIMIT)
+
+    def sent(self, pipeline: Pipeline) -> int:
+        """Return how many records are in `in`."""
+        return sum(span.end for span in self.log(pipeline, "in").ends("in").values())
 
     def loaded(
         self, pipeline: Pipeline, load: Load, run: str, enough: Callable[[], bool]

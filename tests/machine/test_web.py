@@ -63,6 +63,17 @@ def test_a_connection_is_used_again() -> None:
     assert len(ports) == 1
 
 
+def test_a_way_that_was_closed_is_told_as_such() -> None:
+    """Threads that still ask when a program ends must not die of it."""
+    with serving(lambda asked: asked.answer(200, {})) as server:
+        web = Web(server.url, TOKEN, limits=QUICK)
+        web.close()
+        with pytest.raises(OperationFailed) as failed:
+            web.get("/x")
+    assert failed.value.code == "closed"
+    assert not failed.value.transient
+
+
 def test_names_may_hold_any_character() -> None:
     assert at("pipelines", "a/b c?é") == "/pipelines/a%2Fb%20c%3F%C3%A9"
     with web_of(lambda asked: asked.answer(200, {})) as (web, server):

@@ -169,6 +169,8 @@ class JoinedAgent:
 
     def _away(self, failure: OperationFailed) -> None:
         """Say once what is wrong; the next try may be wrong in another way."""
+        if self._stop.is_set():  # the way is closed under who still waits for an answer
+            return
         with self._talking:
             news = self._said != failure.code
             self._reached, self._said = False, failure.code

@@ -291,6 +291,10 @@ class Web:
             ) from error
         except httpx.TransportError as error:
             raise _unreached(self.url, error) from error
+        except RuntimeError as error:  # httpx's word for a client that was closed
+            if not self._client.is_closed:
+                raise
+            raise OperationFailed("closed", f"the way to {self.url} was closed") from error
 
     def _accepted(self, response: httpx.Response, until: float) -> None:
         """Raise what the coordinator says against it, if it does."""
