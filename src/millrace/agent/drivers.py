@@ -49,6 +49,8 @@ class Drivers:
     _given: dict[str, dict[str, float]] = field(default_factory=dict)
     #: By driver: the settings that the first of its name had.
     _settings: dict[str, str] = field(default_factory=dict)
+    #: By driver: its page when it was said last that it is up.
+    _told: dict[str, str] = field(default_factory=dict)
     _closing: bool = False
     _settled: bool = False
     _lock: Lock = field(default_factory=Lock)
@@ -71,9 +73,16 @@ class Drivers:
             other.close()
         driver.wait()
         if news:
-            page = f": {driver.page}" if driver.page else ""
-            self.say(f"driver {name} is up{page}")
+            self._tell_up(name, driver.page)
         return driver
+
+    def _tell_up(self, name: str, page: str) -> None:
+        """Say that a driver is up; many may have waited for it."""
+        with self._lock:
+            known = self._told.get(name) == page
+            self._told[name] = page
+        if not known:
+            self.say(f"driver {name} is up{f': {page}' if page else ''}")
 
     def name(self, file: Pipeline, query: str) -> str:
         """Return the name of a query's driver."""

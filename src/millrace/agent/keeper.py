@@ -7,10 +7,11 @@ fails is tried again later and later; what can't work by itself is only reported
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Executor, Future
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from threading import Lock
 
 from millrace.agent.backoff import Backoff
 from millrace.agent.making import Workshop
@@ -28,6 +29,10 @@ _LOG = logging.getLogger(__name__)
 Key = tuple[str, str]
 #: How often a broker is looked at, and lag while somebody looks.
 LOOK_SECONDS = 2.0
+#: So many queries are looked at side by side.
+EXAMINERS = 2
+#: The work of making all streams that are missing, at once.
+_STREAMS: Key = ("streams", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,8 @@ class Keeper:
     _lagged: float = 0.0
     _ensured: set[Thing] = field(default_factory=set)
     _gone: set[Thing] = field(default_factory=set)
+    #: Held while these two change: streams are made and dropped side by side.
+    _noting: Lock = field(default_factory=Lock)
     _examined: _Examined = field(default_factory=_Examined)
     #: Where streams ended, by the number of the file for which that was asked.
     _ends: dict[tuple[int, Thing], Mapping[int, int]] = field(default_factory=dict)
@@ -123,7 +130,10 @@ class Keeper:
 
     def _pending(self, query: str) -> bool:
         """Whether something is being done with a query."""
-        work = self._busy.get(("job", query))
+        return self._is_busy(("job", query))
+
+    def _is_busy(self, key: Key) -> bool:
+        work = self._busy.get(key)
         return work is not None and not work.done()
 
     def _meant(self, key: Key) -> JobGoal | None:
@@ -185,13 +195,24 @@ class Keeper:
             yield ("broker", ""), self._look
         if goal.serving is not None and self._broker is None:
             return  # streams are made when it serves
-        for thing in sorted(goal.streams - self._ensured):
-            yield ("stream", thing[0]), lambda thing=thing: self._ensure(thing)  # type: ignore[misc]
-        for thing in sorted(goal.dropped - self._gone):
-            yield ("stream", thing[0]), lambda thing=thing: self._drop(thing)  # type: ignore[misc]
+        yield from self._around_streams(goal)
         yield from self._unmeasured(goal)
         if goal.watched and now - self._lagged > LOOK_SECONDS:
             yield ("lag", ""), self._look_at_lag
+
+    def _around_streams(self, goal: PipelineGoal) -> Iterator[tuple[Key, Work]]:
+        """Streams to make, all at once but for those that failed, and streams to drop."""
+        missing = sorted(goal.streams - self._ensured)
+        fresh = [thing for thing in missing if ("stream", thing[0]) not in self._failures]
+        if fresh:
+            yield _STREAMS, lambda: self._ensure_all(fresh)
+        for thing in missing:
+            if thing not in fresh:
+                yield ("stream", thing[0]), lambda thing=thing: self._ensure(thing)  # type: ignore[misc]
+        if self._is_busy(_STREAMS):
+            return  # what is to be dropped now may be among those
+        for thing in sorted(goal.dropped - self._gone):
+            yield ("stream", thing[0]), lambda thing=thing: self._drop(thing)  # type: ignore[misc]
 
     def _unmeasured(self, goal: PipelineGoal) -> Iterator[tuple[Key, Work]]:
         """The streams of which it is asked where they end, and not known yet."""
@@ -213,13 +234,17 @@ class Keeper:
         file = self.goal.revisions[number]
         facts: dict[str, JobFacts] = {}
         refused: dict[str, str] = {}
-        for name in sorted(queries):
+
+        def look(name: str) -> None:
             try:
-                facts |= self._look_at(file, number, name)
+                facts.update(self._look_at(file, number, name))
             except OperationFailed as failure:
                 if failure.transient:
                     raise
                 refused[name] = str(failure)
+
+        with ThreadPoolExecutor(EXAMINERS) as examiners:
+            list(examiners.map(look, sorted(queries)))
         self._examined = _Examined(number, queries, facts, refused)
 
     def _look_at(self, file: Pipeline, number: int, name: str) -> Mapping[str, JobFacts]:
@@ -275,19 +300,44 @@ class Keeper:
         self._broker = None
         self._ensured.clear()
 
-    def _ensure(self, thing: Thing) -> None:
-        file = self.goal.revisions[thing[1]]
+    def _ensure_all(self, things: Sequence[Thing]) -> None:
+        """Make streams, those of one file at once; where that fails, each by itself."""
+        for number in sorted({thing[1] for thing in things}):
+            file, of_file = self.goal.revisions[number], [it for it in things if it[1] == number]
+            received = [thing for thing in of_file if received_by(file, thing[0])]
+            kept = [thing for thing in of_file if thing not in received]
+            for group in ([kept] if kept else []) + [[thing] for thing in received]:
+                self._ensure_group(group)
+
+    def _ensure_group(self, things: Sequence[Thing]) -> None:
+        try:
+            self._ensure(*things)
+        except OperationFailed as failure:
+            if len(things) == 1 or failure.transient:  # a broker that is away is so for all
+                for thing in things:
+                    self._failed(("stream", thing[0]), None, failure)
+                return
+            for thing in things:
+                self._ensure_group([thing])
+
+    def _ensure(self, *things: Thing) -> None:
+        """Make streams of one file; several only where nobody receives them."""
+        file = self.goal.revisions[things[0][1]]
         broker = self.workshop.broker(file)
         broker.start()
-        broker.ensure(file.streams[thing[0]], readers=received_by(file, thing[0]))
-        self._ensured = {one for one in self._ensured if one[0] != thing[0]} | {thing}
-        self._gone.discard(thing)
+        readers = received_by(file, things[0][0])
+        broker.ensure(*(file.streams[thing[0]] for thing in things), readers=readers)
+        names = {thing[0] for thing in things}
+        with self._noting:
+            self._ensured = {one for one in self._ensured if one[0] not in names} | set(things)
+            self._gone = self._gone - set(things)
 
     def _drop(self, thing: Thing) -> None:
         file = self.goal.revisions[thing[1]]
         self.workshop.broker(file).drop(file.streams[thing[0]])
-        self._ensured.discard(thing)
-        self._gone.add(thing)
+        with self._noting:
+            self._ensured = self._ensured - {thing}
+            self._gone = self._gone | {thing}
 
     def report(self) -> PipelineReport:
         """Return what is there; never waits."""

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -36,6 +37,8 @@ from millrace.stores.parcels import make, open_into
 
 #: The folder in which queries are looked at: nothing is kept there.
 _NOWHERE = "0"
+#: So long a look at a broker is good for queries that are only looked at.
+GLANCE_SECONDS = 3.0
 #: What receivers are told, passwords included, stays where it is.
 _PRIVATE = shutil.ignore_patterns("*.private")
 
@@ -59,6 +62,8 @@ class SiteWorkshop:
     _brokers: dict[tuple[str, str | None], Broker] = field(default_factory=dict)
     #: Those of other sites, with where they were reached last.
     _others: dict[str, tuple[Site, str, Broker]] = field(default_factory=dict)
+    #: How brokers were reached when that was asked last, and when that was.
+    _glances: dict[str, tuple[float, BrokerStatus | None]] = field(default_factory=dict)
     drivers: Drivers = field(init=False)
     _lock: Lock = field(default_factory=Lock)
 
@@ -103,11 +108,11 @@ class SiteWorkshop:
             job.members,
             inside if job.members else frozenset(),
         )
-        if goal is None:
-            return order
         letters = (file.streams[name].dead_letters for name in job.reads)
         names = (*job.reads, *job.writes, *(name for name in letters if name is not None))
         used = sorted({file.streams[name].site or "" for name in names})
+        if goal is None:
+            return self._looked_at(order, {name: self._glance(name, file, around) for name in used})
         seen = {name: self._reached(name, file, around).status(whole=False) for name in used}
         there = {
             name: {stream: it.partitions for stream, it in status.streams.items()}
@@ -119,6 +124,36 @@ class SiteWorkshop:
             brokers={name: self._client(file, name, it, "java") for name, it in seen.items()},
             writers={name: self._client(file, name, it, "librdkafka") for name, it in seen.items()},
         )
+
+    def _looked_at(self, order: JobOrder, seen: Mapping[str, BrokerStatus | None]) -> JobOrder:
+        """The order of a query that is only looked at, as it will start where that is known now.
+
+        Then it may start with what was made of it meanwhile.
+        """
+        found = {name: it for name, it in seen.items() if it is not None}
+        if len(found) < len(seen):
+            return order
+        file = order.pipeline
+        return replace(
+            order,
+            brokers={name: self._client(file, name, it, "java") for name, it in found.items()},
+            writers={
+                name: self._client(file, name, it, "librdkafka") for name, it in found.items()
+            },
+        )
+
+    def _glance(self, site: str, file: Pipeline, around: Surroundings) -> BrokerStatus | None:
+        """How a site's broker is reached, if it serves; as of a moment ago, for many queries."""
+        known = self._glances.get(site)
+        if known is not None and time.monotonic() - known[0] < GLANCE_SECONDS:
+            return known[1]
+        try:
+            found = self._reached(site, file, around).status(whole=False)
+        except OperationFailed:
+            found = BrokerStatus(up=False)
+        seen = found if found.up else None
+        self._glances[site] = (time.monotonic(), seen)
+        return seen
 
     @staticmethod
     def _client(file: Pipeline, site: str, seen: BrokerStatus, dialect: str) -> Mapping[str, str]:

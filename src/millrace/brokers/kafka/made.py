@@ -7,13 +7,15 @@ the other way round somebody's records might go.
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Lock
 
 
 class MadeTopics:
-    """The names, a line each, in a file."""
+    """The names, a line each, in a file. Streams are made side by side: any thread may call."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
+        self._writing = Lock()
 
     def __contains__(self, topic: str) -> bool:
         """Whether Millrace made a topic."""
@@ -22,13 +24,15 @@ class MadeTopics:
     def add(self, topics: set[str]) -> None:
         """Note topics that were just made."""
         if topics:
-            self._write(self._names() | topics)
+            with self._writing:
+                self._write(self._names() | topics)
 
     def remove(self, topic: str) -> None:
         """Note that a topic is gone."""
-        names = self._names()
-        if topic in names:
-            self._write(names - {topic})
+        with self._writing:
+            names = self._names()
+            if topic in names:
+                self._write(names - {topic})
 
     def _names(self) -> set[str]:
         return set(self._file.read_text("utf-8").split()) if self._file.exists() else set()

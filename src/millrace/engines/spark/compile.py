@@ -331,8 +331,9 @@ class _Making:
 
     def _carried(self, wholes: Sequence[DataFrame], target: Target) -> DataFrame:
         """Rows that know the record they came from: results and dead letters in one pass."""
+        sound = not any(source.cause for source in self._sources)
         parts = [
-            staged(whole, list(part.columns), part.stream, lineage=self._lineage)
+            staged(whole, list(part.columns), part.stream, lineage=self._lineage, sound=sound)
             for whole, part in zip(wholes, self._parts, strict=True)
         ]
         together = parts[0] if len(parts) == 1 else fanned(parts, self._sources[0].base)

@@ -29,7 +29,7 @@ from millrace.errors import OperationFailed
 from millrace.ports import LogOf, TransactionsOf
 
 #: Starts side by side; more only fight for the cores.
-STARTERS = 4
+STARTERS = 8
 
 
 #: How long a driver whose agent is gone may take for a planned stop; its broker may be gone, too.

@@ -20,7 +20,6 @@ from millrace.engines.spark.formats import Schema
 from millrace.engines.spark.java import java_class
 from millrace.engines.spark.mode import Choice, QueryFacts, choose, likely_batches
 from millrace.engines.spark.once import once_of
-from millrace.engines.spark.order import same_order
 from millrace.engines.spark.outside.bridge import bridged, outside
 from millrace.engines.spark.outside.carried import others, read_elsewhere
 from millrace.engines.spark.outside.receiving import Receivers
@@ -104,8 +103,8 @@ class Jobs:
             return {"mode": running.mode.value}
         with self._lock:
             made = self._examined.pop(name, None)
-        if made is None or not same_order(made.query.order, order):
-            made = self._prepared(order, {})
+        query = made.query.fits(order) if made is not None else None
+        made = replace(made, query=query) if made and query else self._prepared(order, {})
         lease.claim(order.place)
         choice = made.choice
         listener = _Listener(self, name)

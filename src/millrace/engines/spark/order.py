@@ -47,13 +47,12 @@ def read_order(document: dict[str, Any]) -> JobOrder:
 
 
 def same_order(one: JobOrder, other: JobOrder) -> bool:
-    """Whether two orders are the same but for schemas that were found out in between."""
+    """Whether two orders are the same but for their places, and schemas found out in between."""
     return (
         one.jobs == other.jobs
         and one.inside == other.inside
         and dict(one.brokers) == dict(other.brokers)
         and dict(one.writers) == dict(other.writers)
-        and one.place == other.place
         and one.code == other.code
         and _same_streams(one, other)
     )

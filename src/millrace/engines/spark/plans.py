@@ -69,6 +69,15 @@ def picked(plan: Any, count: int, *, unless_last: bool) -> Any:
     return _known(logical("Project")(output.take(count), below))
 
 
+def first_columns(plan: Any, count: int, *, given: bool) -> Any:
+    """Return the first columns of a plan; with `given`, of rows whose first one is not null."""
+    output = plan.output()
+    below = plan
+    if given:
+        below = logical("Filter")(expression("IsNotNull")(output.head()), plan)
+    return _known(logical("Project")(output.take(count), below))
+
+
 def literal(value: Any) -> Any:
     """Return a value as an expression."""
     return scala_object(f"{CATALYST}.expressions.Literal").apply(value)

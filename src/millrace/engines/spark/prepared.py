@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from pyspark.sql import DataFrame
 
 from millrace.engines.spark.carry import Operators
+from millrace.engines.spark.checkpoint import read_start
 from millrace.engines.spark.farm import gathers, in_turn
 from millrace.engines.spark.formats import Schema
+from millrace.engines.spark.kept_fields import fields_before
 from millrace.engines.spark.ledger import Share
+from millrace.engines.spark.order import same_order
+from millrace.engines.spark.outside.bridge import outside
+from millrace.engines.spark.outside.carried import by_spark
 from millrace.engines.spark.sink import Target
 from millrace.engines.spark.source import Source
 from millrace.ports import JobOrder
@@ -39,6 +45,22 @@ class Compiled:
     #: The fields of what it keeps per key, if it does.
     fields: Mapping[str, str] | None = None
 
+    def fits(self, order: JobOrder) -> Compiled | None:
+        """Return it for an order that it was made for, perhaps at another place; or None.
+
+        What is outside, what was kept and where to begin are at a place.
+        """
+        if not same_order(self.order, order):
+            return None
+        if self.order.place == order.place:
+            return self
+        if self.operators.stateful or _bound(self.order.place) or _bound(order.place):
+            return None
+        streams = [source.stream for source in self.sources]
+        if any(outside(it.name) or not by_spark(order, it) for it in streams):
+            return None
+        return replace(self, order=order)
+
     @property
     def resumes(self) -> bool:
         """Whether a successor can tell from the sinks what was written: see `resume`.
@@ -57,3 +79,8 @@ class Compiled:
         """The stream that gets a row for each record used, if there is one."""
         alone = self.one_to_one and len(self.order.jobs) == 1
         return next(iter(self.target.outputs)) if alone else None
+
+
+def _bound(place: Path) -> bool:
+    """Whether there is something at a place by which a query is made."""
+    return bool(read_start(place)) or fields_before(place) is not None

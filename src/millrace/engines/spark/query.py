@@ -26,6 +26,7 @@ from millrace.engines.spark.outside.carried import by_spark
 from millrace.engines.spark.outside.feed import ended
 from millrace.engines.spark.outside.sink import Sink, sink_of
 from millrace.engines.spark.planned import shortened
+from millrace.engines.spark.plans import analyzed, first_columns, frame_of
 from millrace.engines.spark.prepared import Compiled
 from millrace.engines.spark.sink import FATE, FIRST, INDEX, ROW, STREAM, Target
 from millrace.engines.spark.source import ORIGIN
@@ -192,7 +193,7 @@ def start_query(
     for ledger in ledgers.values():
         ledger.begin(before)
     rows, there = finished(session, compiled, before, log)
-    if mode is Mode.REAL_TIME and not compiled.operators.stateful:
+    if mode is Mode.REAL_TIME and len(order.jobs) > 1 and not compiled.operators.stateful:
         rows = shortened(rows)
     if compiled.fields is not None:
         write_fields(order.place, compiled.fields)
@@ -311,10 +312,11 @@ def finished(
     known = before if compiled.resumes else Committed()
     there = resume.tail_of(session, target.job, _logs(compiled, log), known)
     left = resume.unwritten(counted, there)
-    if len(target.letters) < len(target.causes):  # inputs without a stream for dead letters
-        left = left.where("topic IS NOT NULL")
-    more = places(compiled.sources) if compiled.gathers else ()
-    return left.selectExpr(*ROW, *more), len(there)
+    nowhere = len(target.letters) < len(target.causes)  # inputs without a stream for dead letters
+    if compiled.gathers:
+        left = left.where("topic IS NOT NULL") if nowhere else left
+        return left.selectExpr(*ROW, *places(compiled.sources)), len(there)
+    return frame_of(session, first_columns(analyzed(left), len(ROW), given=nowhere)), len(there)
 
 
 def ordered(batch: DataFrame, compiled: Compiled) -> DataFrame:

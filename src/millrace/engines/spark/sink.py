@@ -45,16 +45,24 @@ class Target:
 
 
 def staged(
-    frame: DataFrame, columns: Sequence[str], output: Stream, *, lineage: bool = False
+    frame: DataFrame,
+    columns: Sequence[str],
+    output: Stream,
+    *,
+    lineage: bool = False,
+    sound: bool = False,
 ) -> DataFrame:
     """Return key and value of a query's results, with the origin of each and if it is malformed.
 
-    They are those of a job with one output; `fanned` puts several together.
+    They are those of a job with one output; `fanned` puts several together. With `sound` no row is
+    malformed.
     """
-    declared = f"if({BAD}, NULL, {declared_key(output, columns)})"
+    declared, value = declared_key(output, columns), encoded(output, columns)
+    if not sound:
+        declared, value = f"if({BAD}, NULL, {declared})", f"if({BAD}, NULL, {value})"
     return frame.selectExpr(
         f"{declared if output.key else f'{ORIGIN}.key'} AS {KEY}",
-        f"if({BAD}, NULL, {encoded(output, columns)}) AS {VALUE}",
+        f"{value} AS {VALUE}",
         ORIGIN,
         BAD,
         f"0 AS {OUT}",
@@ -123,6 +131,8 @@ def addressed(rows: DataFrame, target: Target, *, caused: bool = False) -> DataF
     """
     used = f"{FATE} = {USED}"
     outputs = list(target.outputs.values())
+    if not target.letters:
+        return _results_only(rows, target, used)
     letters = {name: target.letters.get(name) for name in target.causes}
     topics = {name: text(s.address if s else None) for name, s in letters.items()}
     counts = {name: str(s.partitions if s else 1) for name, s in letters.items()}
@@ -138,6 +148,25 @@ def addressed(rows: DataFrame, target: Target, *, caused: bool = False) -> DataF
         f"if({used}, {VALUE}, {ORIGIN}.payload) AS value",
         f"{headers} AS headers",
         # By key as librdkafka does; without one by turns.
+        f"CAST(pmod(coalesce(crc32({key}), {ORIGIN}.position), {count}) AS INT) AS partition",
+        ORIGIN,
+        FATE,
+        INDEX,
+        FIRST,
+        f"if({used}, {_by_output(outputs, 'name')}, NULL) AS {STREAM}",
+    )
+
+
+def _results_only(rows: DataFrame, target: Target, used: str) -> DataFrame:
+    """The same where dead letters go nowhere: what a row of these would say nobody reads."""
+    outputs = list(target.outputs.values())
+    key = KEY if any(stream.key for stream in outputs) else f"{ORIGIN}.key"
+    count = _by_output(outputs, "partitions")
+    return rows.selectExpr(
+        f"if({used}, {_by_output(outputs, 'address')}, NULL) AS topic",
+        f"{key} AS key",
+        f"{VALUE} AS value",
+        f"{_headers(target)} AS headers",
         f"CAST(pmod(coalesce(crc32({key}), {ORIGIN}.position), {count}) AS INT) AS partition",
         ORIGIN,
         FATE,
