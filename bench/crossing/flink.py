@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient
 from bench.crossing.cost import Spent, cores_of, memory_mb
 from bench.crossing.figures import CrossingPart, medians
 from bench.crossing.setting import Setting
-from bench.crossing.sides import Side, flink_side, made_kit, millrace_side, topics
+from bench.crossing.sides import Side, flink_side, hand_side, made_kit, millrace_side, topics
 from bench.streams.pipeline import Probe
 from bench.streams.results import Bar, median, ratio
 from bench.streams.topics import QUIET
@@ -35,7 +35,8 @@ LIMIT_SECONDS = 240.0
 WARM = 2
 TIMES, FASTER = 2.0, 5.0
 DURABLE, FUSED, FLINK, WHOLE = "millrace", "millrace, transient", "flink", "flink, one job"
-SYSTEMS = (FLINK, DURABLE, FUSED, WHOLE)
+HAND = "spark by hand"
+SYSTEMS = (FLINK, DURABLE, HAND, FUSED, WHOLE)
 _COLUMNS = ("cold_seconds", "cold_cpu_seconds", "warm_seconds", "warm_cpu_seconds", "p50_ms",
             "cold_p50_ms", "remove_seconds", "memory_mb", "cold_memory_mb")  # fmt: skip
 
@@ -44,7 +45,7 @@ def measure(setting: Setting) -> CrossingPart:
     """Run all by turns on one Kafka."""
     part, cache = CrossingPart("flink"), Folders.of().cache
     java = find_java(cache)
-    (jars,) = fetch_jars(["kafka"], java, cache)
+    jars, connector = fetch_jars(["kafka", "spark-kafka"], java, cache)
     with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
         place = Path(folder)
         kit = made_kit(place, java, cache)
@@ -64,6 +65,7 @@ def measure(setting: Setting) -> CrossingPart:
                             flink_side, place=own, kit=kit, first=f"{name}d0", whole=True
                         ),
                         DURABLE: partial(millrace_side, transient=False),
+                        HAND: partial(hand_side, place=own, java=java, jars=connector),
                         FUSED: partial(millrace_side, transient=True),
                     }
                     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""The two that run a chain of jobs on one Kafka: Millrace, and a Flink that is asked by REST."""
+"""Those that run a chain of jobs on one Kafka: Millrace, Flink asked by REST, Spark by hand."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from unittest.mock import patch
 from confluent_kafka.admin import AdminClient
 
 from bench.sites.up import Up, up
+from bench.streams.systems import ByHand, Work, hand_driver
 from bench.streams.topics import QUIET, create
 from millrace.engines.flink import cluster as flink_cluster
 from millrace.engines.flink.calls import Calls, address_of
@@ -104,6 +105,47 @@ def millrace_side(boot: str, jobs: int, *, transient: bool) -> Iterator[Millrace
     """Start a coordinator for the time of a block; its driver comes with the first chain."""
     with up() as coordinator:
         yield MillraceSide(boot, jobs, transient, coordinator)
+
+
+@dataclass(frozen=True, slots=True)
+class HandSide:
+    """A driver of Spark and queries as one writes them by hand: nothing of Millrace is in it."""
+
+    boot: str
+    jobs: int
+    hand: ByHand
+
+    @property
+    def pids(self) -> Sequence[int]:
+        """See `Side`."""
+        return [self.hand.pid]
+
+    def _works(self, name: str) -> list[Work]:
+        links = enumerate(pairwise(topics(name, self.jobs)))
+        return [
+            Work(f"{name}_j{n}", "pass", "real-time", source, sink, every=60, partitions=1)
+            for n, (source, sink) in links
+        ]
+
+    def deploy(self, name: str) -> None:
+        """See `Side`."""
+        create(self.boot, topics(name, self.jobs), 1)
+        for work in self._works(name):
+            self.hand.start(work)
+
+    def remove(self, name: str) -> None:
+        """See `Side`."""
+        for work in self._works(name):
+            self.hand.stop(work)
+
+
+@contextmanager
+def hand_side(boot: str, jobs: int, place: Path, java: Java, jars: Path) -> Iterator[HandSide]:
+    """Start a driver for the time of a block."""
+    place.mkdir(parents=True)
+    with hand_driver(place, java, jars) as driver:
+        driver.hear(UP_SECONDS)
+        yield HandSide(boot, jobs, ByHand(driver, boot, place / "jobs"))
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,11 +21,12 @@ from millrace.coordinator.operation import OperationState
 from millrace.coordinator.revision import Submission
 from millrace.errors import OperationFailed
 from millrace.model.pipeline import Pipeline
+from millrace.model.stream import Stream
 from millrace.plan.fuse import as_queries
 from millrace.ports import JobState, Progress, Record
 from millrace.ports.link import JobGoal, PipelineGoal, PipelineReport
 from millrace.spec import load_text
-from millrace.testing.fakes import FakeEngine
+from millrace.testing.fakes import FakeBroker, FakeEngine
 from millrace.testing.workshop import FakeWorkshop
 from tests.coordinator.test_histories import valid_world
 from tests.plan.test_plan_properties import SITES
@@ -39,7 +40,9 @@ class Shop(FakeWorkshop):
 
     others: dict[str, Shop] = field(default_factory=dict)
 
-    def ends(self, file: Pipeline, stream: str, around: object) -> dict[int, int]:
+    def ends(
+        self, file: Pipeline, stream: str, around: object, query: str | None = None
+    ) -> dict[int, int]:
         there = self.others[file.streams[stream].site or ""].kafka.log
         return {part: span.end for part, span in there.ends(file.streams[stream].address).items()}
 
@@ -305,3 +308,42 @@ sites: {s0: {broker: kafka}}
 streams: {raw: {site: s0, schema: {n: int}}, out: {site: s0}}
 jobs: {copy: {site: s0, from: raw, to: out, sql: SELECT n FROM raw, failover: 1 min}}
 """
+
+
+class Counting(FakeBroker):
+    """A broker that knows which streams were made together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.together: list[list[str]] = []
+
+    def ensure(self, *streams: Stream, readers: Sequence[str] = ()) -> None:
+        self.together.append([stream.name for stream in streams])
+        super().ensure(*streams, readers=readers)
+
+
+def goal_of(names: Sequence[str], partitions: int = 2) -> PipelineGoal:
+    streams = ", ".join(f"{name}: {{partitions: {partitions}, format: raw}}" for name in names)
+    jobs = ", ".join(f"j{name}: {{from: {name}, to: out, sql: x}}" for name in names)
+    text = f"pipeline: p\nsites: {{a: {{broker: kafka}}}}\nstreams: {{{streams}, out: {{}}}}"
+    file = load_text(f"{text}\njobs: {{{jobs}}}").required()
+    return PipelineGoal(
+        serving=1, streams=frozenset((name, 1) for name in names), revisions={1: file}
+    )
+
+
+def test_streams_are_made_at_once_and_a_bad_one_keeps_no_other_back(stage: Stage) -> None:
+    site = SITES[0]
+    broker = stage.shops[site].kafka = Counting()
+    keeper = stage.keepers[site]
+    broker.ensure(Stream("s1", partitions=4))  # it can't have fewer
+    names = [f"s{number}" for number in range(5)]
+    keeper.tell(goal_of(names))
+    until = time.monotonic() + LIMIT
+    while len(keeper.report().streams) < 4 or not keeper.report().errors:
+        assert time.monotonic() < until, (broker.together, keeper.report())
+        keeper.tick()
+        time.sleep(0.001)
+    assert broker.together[1] == names, "all at once first"
+    assert keeper.report().errors.keys() == {"s1"}
+    assert {name for name, _ in keeper.report().streams} == set(names) - {"s1"}

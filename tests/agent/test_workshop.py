@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from millrace.engines.spark.checkpoint import committed, read_start
 from millrace.errors import OperationFailed
 from millrace.machine import Folders
 from millrace.plan.fuse import as_queries
-from millrace.ports import BrokerStatus, Span, StreamStatus
+from millrace.ports import BrokerStatus, Record, Span, StreamStatus
 from millrace.ports.link import JobGoal
 from millrace.spec import load_text
+from millrace.spool import SpoolWriter
 from millrace.stores.artifacts import Artifacts, LocalDepot
 from tests.agent.checkpoints import write_checkpoint
 
@@ -82,6 +84,28 @@ def test_what_is_only_looked_at_needs_no_broker_and_touches_no_folder(shop: Site
     assert order.place != folder(shop, FIRST.folder)
     assert "there" in order.brokers
     assert not order.place.exists()
+
+
+def test_what_is_only_looked_at_is_as_it_will_start_where_brokers_serve(shop: SiteWorkshop) -> None:
+    looked, started = (shop.order(FILE, "a", goal, AROUND) for goal in (None, FIRST))
+    assert (looked.brokers, looked.writers) == (started.brokers, started.writers)
+    assert looked.place != started.place
+
+
+def test_what_was_received_for_a_query_ends_where_its_spool_does(shop: SiteWorkshop) -> None:
+    file = load_text("""
+pipeline: p
+sites: {here: {broker: mqtt}}
+streams: {raw: {schema: {n: int}}, out: {}}
+jobs: {a: {from: raw, to: out, sql: SELECT n FROM raw}}
+""").required()
+    assert shop.ends(file, "raw", AROUND) == {}
+    assert shop.ends(file, "raw", AROUND, "a") == {0: 0}
+    spool = folder(shop, 0).parent / "spools" / "raw"
+    with closing(SpoolWriter(spool)) as writer:
+        writer.append([Record(b"1"), Record(b"2")])
+        writer.commit()
+    assert shop.ends(file, "raw", AROUND, "a") == {0: 2}
 
 
 def test_a_site_that_was_not_heard_of_is_waited_for(shop: SiteWorkshop) -> None:

@@ -98,7 +98,9 @@ class Shop:
         job = as_queries(file).jobs[query]
         return JobOrder(file, job, {}, self.folder, self.folder, job.members)
 
-    def ends(self, file: Pipeline, stream: str, around: Surroundings) -> dict[int, int]:
+    def ends(
+        self, file: Pipeline, stream: str, around: Surroundings, query: str | None = None
+    ) -> dict[int, int]:
         return {}
 
     def parcel(self, query: str, number: int) -> str:

@@ -72,8 +72,10 @@ class Shop(FakeWorkshop):
 
     spark: Scripted = field(default_factory=Scripted)
 
-    def ends(self, file: Pipeline, stream: str, around: object) -> dict[int, int]:
-        del file, around
+    def ends(
+        self, file: Pipeline, stream: str, around: object, query: str | None = None
+    ) -> dict[int, int]:
+        del file, around, query
         return {0: len(stream)}
 
     def progress(self, file: Pipeline, query: str, goal: JobGoal) -> dict[str, Progress]:

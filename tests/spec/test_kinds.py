@@ -84,3 +84,21 @@ def test_the_files_of_the_page_are_valid() -> None:
     streams = "streams: {raw: {site: here, format: raw}, counts: {site: here, format: raw}}\n"
     for text in (first, streams + second):
         assert load_text("pipeline: p\n" + text).required().jobs
+
+
+@pytest.mark.parametrize(
+    ("asked", "way"),
+    [
+        ("partitions: 2", "write partitions: 1"),
+        ("compact: true", "leave compact out"),
+        ("retention: 1 h", "leave retention out"),
+    ],
+)
+def test_what_only_a_log_keeps_is_refused_for_mqtt(asked: str, way: str) -> None:
+    text = FILE.replace("{site: a, schema: {n: int}}", f"{{site: a, schema: {{n: int}}, {asked}}}")
+    assert load_text(text.replace("KIND", "kafka"), "p.yaml").pipeline is not None
+    (problem,) = load_text(text.replace("KIND", "mqtt"), "p.yaml").diagnostics
+    assert problem.code == "not-with-mqtt"
+    assert problem.at is not None
+    assert problem.at.line == 4
+    assert way in problem.hint

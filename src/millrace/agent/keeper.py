@@ -284,11 +284,10 @@ class Keeper:
             file, around = self.goal.revisions[goal.revision], self.queries.around(0, name)
             found = {}
             for stream in self.queries.query(goal.revision, name).follows:
-                key = (goal.revision, stream)
-                if file.streams[stream].transport in UNKEPT:
-                    continue
+                query = name if file.streams[stream].transport in UNKEPT else None
+                key = (goal.revision, stream, query)
                 if key not in ends:
-                    ends[key] = self.workshop.ends(file, stream, around)
+                    ends[key] = self.workshop.ends(file, stream, around, query)
                 at = statuses[name].progress.positions.get(stream, {})
                 found[stream] = sum(max(end - at.get(p, 0), 0) for p, end in ends[key].items())
             self.queries.lags[name] = found

@@ -44,8 +44,13 @@ class Workshop(Protocol):
         """
         ...
 
-    def ends(self, file: Pipeline, stream: str, around: Surroundings) -> dict[int, int]:
-        """Return where a stream ends now, of whatever site."""
+    def ends(
+        self, file: Pipeline, stream: str, around: Surroundings, query: str | None = None
+    ) -> dict[int, int]:
+        """Return where a stream ends now, of whatever site.
+
+        Of one that nobody keeps, where that ends that was received for a `query`.
+        """
         ...
 
     def progress(self, file: Pipeline, query: str, goal: JobGoal) -> Mapping[str, Progress]:

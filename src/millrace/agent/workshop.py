@@ -32,6 +32,7 @@ from millrace.model.stream import UNKEPT
 from millrace.plan.fuse import as_queries
 from millrace.ports import Broker, BrokerStatus, JobOrder, Progress
 from millrace.ports.link import Depot, JobGoal
+from millrace.spool import SpoolReader
 from millrace.stores.archive import unpack
 from millrace.stores.parcels import make, open_into
 
@@ -244,14 +245,19 @@ class SiteWorkshop:
                 make(place, target)
             return self.depot.send(target)
 
-    def ends(self, file: Pipeline, stream: str, around: Surroundings) -> dict[int, int]:
+    def ends(
+        self, file: Pipeline, stream: str, around: Surroundings, query: str | None = None
+    ) -> dict[int, int]:
         """Return where a stream ends; partitions that hold nothing are left out.
 
-        One that nobody keeps ends nowhere.
+        One that nobody keeps ends nowhere; what was received of it for a query does.
         """
         found = file.streams[stream]
         if found.transport in UNKEPT:
-            return {}
+            if query is None:
+                return {}
+            folder = self.folder(as_queries(file).jobs[query], 0).parent / SPOOLS / stream
+            return {0: SpoolReader(folder).span().end}
         log = self._reached(found.site or "", file, around).log
         spans = log.ends(found.address)
         return {part: span.end for part, span in spans.items() if span.end > span.first}

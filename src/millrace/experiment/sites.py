@@ -55,9 +55,11 @@ class LinkedWorkshop(SiteWorkshop):
         """Return what an engine needs, with brokers of other sites behind their links."""
         return super().order(file, query, goal, self._seen(around))
 
-    def ends(self, file: Pipeline, stream: str, around: Surroundings) -> dict[int, int]:
+    def ends(
+        self, file: Pipeline, stream: str, around: Surroundings, query: str | None = None
+    ) -> dict[int, int]:
         """Return where a stream ends; another site is asked over its link."""
-        return super().ends(file, stream, self._seen(around))
+        return super().ends(file, stream, self._seen(around), query)
 
     def close(self) -> None:
         """End what is left."""

@@ -57,6 +57,12 @@ class Promise(StrEnum):
 
 #: They keep no records for who comes later: how far one has read is known only to itself.
 UNKEPT: Final = frozenset({Transport.MQTT, Transport.ZMQ})
+#: What to write instead of a setting that only a log can keep.
+WITHOUT_LOG: Final = {
+    "partitions": "write partitions: 1",
+    "compact": "leave compact out (retain: true keeps the last message of MQTT)",
+    "retention": "leave retention out",
+}
 #: One of ours, or what the plug-in of a broker calls itself.
 TransportName = Annotated[str, Plugs("brokers", Transport)]
 Port = Annotated[int, AtLeast(1, 65_535)]
@@ -136,6 +142,12 @@ class Stream:
     options: Options | None = setting(
         "settings by the broker's own names", change=Impact.RESTART, default=None
     )
+
+    @property
+    def needs_log(self) -> tuple[str, ...]:
+        """The settings that it has and only a log can keep; see `WITHOUT_LOG`."""
+        wanted = (self.partitions > 1, self.compact, self.retention is not None)
+        return tuple(name for name, asked in zip(WITHOUT_LOG, wanted, strict=True) if asked)
 
     @property
     def address(self) -> str:

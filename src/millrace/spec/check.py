@@ -9,12 +9,13 @@ from millrace.errors import Diagnostic, Location, Problems
 from millrace.model.pipeline import Pipeline
 from millrace.model.places import Key, World
 from millrace.model.shape import Record, Several, Shape, Table, Text, record_of
-from millrace.model.stream import Schema, Stream, Transport
+from millrace.model.site import BrokerKind
+from millrace.model.stream import WITHOUT_LOG, Schema, Stream, Transport
 from millrace.spec.balance import Balance, check_balance
 from millrace.spec.check_jobs import check_job
 from millrace.spec.check_names import check_names
 from millrace.spec.cycles import circle_of, find_cycle
-from millrace.spec.expand import Items
+from millrace.spec.expand import Item, Items
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,7 @@ def _streams(pipeline: Pipeline, names: Names, problems: Problems) -> None:
             )
         else:
             _carrier(stream, pipeline, item.locate("transport"), problems)
+            _log(stream, pipeline, item, problems)
         if stream.transient and len(writers[name]) > 1:
             problems.error(
                 "transient-writers",
@@ -159,6 +161,21 @@ def _carrier(stream: Stream, pipeline: Pipeline, at: Location, problems: Problem
             f"{stream.site!r} is {broker.kind}",
             at,
             hint="change the stream's `transport:` or the site's `broker:`",
+        )
+
+
+def _log(stream: Stream, pipeline: Pipeline, item: Item, problems: Problems) -> None:
+    """MQTT keeps no log: what only a log can keep is refused before anything is made."""
+    site = pipeline.sites.get(stream.site or "")
+    if site is None or site.broker is None or site.broker.kind != BrokerKind.MQTT:
+        return
+    for name in stream.needs_log:
+        problems.error(
+            "not-with-mqtt",
+            f"the stream {stream.name!r} is carried by MQTT, which keeps no log, so {name} can't "
+            "be had",
+            item.locate(name),
+            hint=f"{WITHOUT_LOG[name]}, or carry it by kafka",
         )
 
 

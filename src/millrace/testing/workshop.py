@@ -40,9 +40,11 @@ class FakeWorkshop:
         job = as_queries(file).jobs[query]
         return JobOrder(file, job, {}, self.folder, self.folder, job.members)
 
-    def ends(self, file: Pipeline, stream: str, around: object) -> dict[int, int]:
+    def ends(
+        self, file: Pipeline, stream: str, around: object, query: str | None = None
+    ) -> dict[int, int]:
         """Return where a stream of this site ends; those of others hold nothing that is known."""
-        del around
+        del around, query
         found = file.streams[stream]
         if found.site != self.site or found.address not in self.kafka.status().streams:
             return {}

@@ -82,7 +82,7 @@ def test_a_part_holds_what_the_job_touches_and_nothing_else(roads: Pipeline) -> 
     assert set(part_of(roads, [roads.jobs["two"]]).sites) == {"here"}
 
 
-def test_orders_differ_in_all_but_schemas(roads: Pipeline) -> None:
+def test_orders_differ_in_all_but_schemas_and_places(roads: Pipeline) -> None:
     sent = order(roads, "one")
 
     def with_stream(name: str, **changes: object) -> JobOrder:
@@ -94,7 +94,7 @@ def test_orders_differ_in_all_but_schemas(roads: Pipeline) -> None:
     assert not same_order(found, with_stream("out", schema={"car": "int"}))
     assert same_order(sent, with_stream("other", partitions=9))
     assert not same_order(sent, with_stream("out", partitions=9))
-    assert not same_order(sent, replace(sent, place=Path("/other")))
+    assert same_order(sent, replace(sent, place=Path("/other")))
     assert not same_order(sent, replace(sent, code=Path("/other")))
     assert not same_order(sent, replace(sent, brokers={}))
     assert not same_order(sent, replace(sent, job=replace(sent.job, sql="SELECT 1")))

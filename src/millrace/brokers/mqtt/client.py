@@ -9,7 +9,6 @@ import socket
 import ssl
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,9 +26,17 @@ from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from millrace.brokers.mqtt import properties as names
+from millrace.brokers.mqtt.packets import (
+    PUBACK,
+    PUBLISH,
+    UserProperties,
+    acknowledgement,
+    message_of,
+    whole_packet,
+)
 from millrace.brokers.mqtt.properties import Message
 from millrace.brokers.mqtt.settings import ClientSettings
-from millrace.errors import OperationFailed
+from millrace.brokers.mqtt.sockets import LEAVING, in_good_order, trust_of, without_delay
 
 #: So much is taken from the network at once.
 _CHUNK = 256 * 1024
@@ -60,11 +67,6 @@ class Answer:
     window: int = LARGEST_WINDOW
 
 
-#: What a client knows that has said farewell, and how long it waits for the other end then.
-_LEAVING = object()
-_GOOD_ORDER_SECONDS = 10.0
-
-
 class Client(PahoClient):
     """Paho's client, which hands a message of QoS 2 over before it promises to have it.
 
@@ -74,6 +76,8 @@ class Client(PahoClient):
 
     def __init__(self, settings: ClientSettings, client_id: str, keep: bool | None) -> None:
         self._taken, self._at = b"", 0
+        #: Acknowledgements that were not put on their way yet: they go together.
+        self._acks = bytearray()
         self._begun = False
         self._keep = keep
         self._settings = settings
@@ -104,20 +108,21 @@ class Client(PahoClient):
     def _prepare(self, settings: ClientSettings) -> None:
         self.username_pw_set(settings.username, settings.password)
         if settings.tls:
-            self.tls_set_context(_context(settings))
+            self.tls_set_context(trust_of(settings))
         self.max_inflight_messages_set(0)  # the window is the caller's to keep
         self.on_connect = self._connected
         self.on_disconnect = self._disconnected
         self.on_subscribe = self._subscribed
         self.on_publish = self._published
         self.on_message = self._came
-        self.on_socket_open = _without_delay
-        self.on_socket_close = _in_good_order
+        self.on_socket_open = without_delay
+        self.on_socket_close = in_good_order
         self.on_socket_register_write = _later
 
     def begin(self, limit: float) -> None:
         """Connect, or connect again; the answer comes later. Raises OSError or ValueError."""
         self._taken, self._at, self.dry = b"", 0, False
+        self._acks.clear()
         self.take()
         self.answer = self.farewell = None
         self.user_data_set(None)
@@ -135,11 +140,12 @@ class Client(PahoClient):
         self.connect(self._settings.host, self._settings.port, self._settings.keepalive, **given)
 
     def leave(self, end_session: bool) -> None:
-        """Put a farewell on its way."""
+        """Put a farewell on its way, behind all that was to be said before."""
+        self.gather()
         over = None
         if end_session and self._settings.version5:
             over = _properties(PacketTypes.DISCONNECT, SessionExpiryInterval=0)
-        self.user_data_set(_LEAVING)
+        self.user_data_set(LEAVING)
         self.disconnect(properties=over)
 
     def drop(self) -> None:
@@ -170,9 +176,11 @@ class Client(PahoClient):
         named: Mapping[str, bytes],
     ) -> bool:
         """Put a message on its way; False where it can't be and nobody will send it later."""
-        given = None
-        if self._settings.version5 and (pairs or named):
+        given: Any = None
+        if self._settings.version5 and named:
             given = _publish_properties(pairs, named)
+        elif self._settings.version5 and pairs:
+            given = UserProperties(pairs)
         info = self.publish(topic, payload, qos, retain, given)
         if qos and info.rc is not MQTTErrorCode.MQTT_ERR_QUEUE_SIZE:
             self.outstanding[info.mid] = topic
@@ -188,6 +196,45 @@ class Client(PahoClient):
     def promise(self, mid: int) -> None:
         """Tell the broker that a message of QoS 2 is kept."""
         super()._send_pubrec(mid)
+
+    def acknowledge(self, mid: int) -> None:
+        """Tell the broker that a message of QoS 1 is kept; `gather` puts it on its way."""
+        self._acks += acknowledgement(mid)
+
+    def gather(self) -> None:
+        """Put all acknowledgements on their way, as one packet."""
+        if self._acks:
+            self._packet_queue(PUBACK, bytes(self._acks), 0, 0)
+            self._acks.clear()
+
+    def _packet_read(self) -> MQTTErrorCode:
+        """Read a packet; one of the usual kinds that is there as a whole at once."""
+        if not self._in_packet["command"]:
+            found = whole_packet(self._taken, self._at)
+            if found is not None and self._handled(*found):
+                return MQTTErrorCode.MQTT_ERR_SUCCESS
+        return super()._packet_read()
+
+    def _handled(self, first: int, begin: int, end: int) -> bool:
+        """Take a message, or the answer to one of ours; False where that is for paho to read."""
+        kind = first & 0xF0
+        if kind == PUBLISH:
+            body = self._taken[begin:end]
+            message = message_of(first, body, version5=self._settings.version5)
+            if message is None:
+                return False
+            self.inbox.append(message)
+            self.inbox_bytes += len(message.payload)
+        elif kind == PUBACK and end - begin == 2:
+            mid = int.from_bytes(self._taken[begin:end], "big")
+            self.outstanding.pop(mid, None)
+            if self._out_messages.pop(mid, None) is not None:
+                self._inflight_messages -= 1
+        else:
+            return False
+        self._at = end
+        self._last_bytes_received = time.monotonic()
+        return True
 
     def _sock_recv(self, bufsize: int) -> bytes:
         if self._at >= len(self._taken):
@@ -322,43 +369,6 @@ def _publish_properties(pairs: list[tuple[str, str]], named: Mapping[str, bytes]
         elif value.isdigit():
             values[_NUMBERS[header]] = int(value)
     return _properties(PacketTypes.PUBLISH, **values)
-
-
-def _context(settings: ClientSettings) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(cafile=settings.ca)
-        if settings.certificate is not None:
-            context.load_cert_chain(settings.certificate, settings.key)
-    except (OSError, ssl.SSLError) as error:
-        said = error.strerror or str(error)
-        raise OperationFailed(
-            "bad-setting",
-            f"the certificates for {settings.address} can't be read: {said}",
-            "ca, certificate and key are paths of PEM files on this machine",
-        ) from error
-    return context
-
-
-def _in_good_order(_: Any, data: Any, sock: Any) -> None:
-    """Wait for the other end after a farewell.
-
-    A socket that is closed while something came that was not read tells the other end to throw
-    away what it has not read either: our last acknowledgements, and the farewell.
-    """
-    if data is not _LEAVING:
-        return
-    until = time.monotonic() + _GOOD_ORDER_SECONDS
-    with suppress(OSError, ValueError):
-        sock.shutdown(socket.SHUT_WR)
-        sock.settimeout(_GOOD_ORDER_SECONDS)
-        while sock.recv(1 << 16) and time.monotonic() < until:
-            pass
-
-
-def _without_delay(_: Any, __: Any, sock: Any) -> None:
-    """Send acknowledgements at once, however small they are."""
-    with suppress(OSError):
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 def _later(_: Any, __: Any, ___: Any) -> None:

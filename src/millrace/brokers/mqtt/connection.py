@@ -127,6 +127,7 @@ class Connection:
 
     def flush(self) -> None:
         """Send what waits, as far as the network takes it now."""
+        self._client.gather()
         if self._client.want_write():
             self._client.loop_write()
 
@@ -195,7 +196,7 @@ class Connection:
     def acknowledge(self, message: Message) -> None:
         """Tell the broker that a message is kept; the next `pump` or `flush` sends it."""
         if message.qos == 1:
-            self._client.ack(message.id, 1)
+            self._client.acknowledge(message.id)
         elif message.qos == 2:
             self._client.promise(message.id)
 

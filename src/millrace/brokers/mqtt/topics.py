@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from millrace.errors import OperationFailed
-from millrace.model.stream import Stream
+from millrace.model.stream import WITHOUT_LOG, Stream
 
 LONGEST: Final = 65_535
 #: The largest payload that a packet of MQTT holds, less some room for its head.
@@ -59,18 +59,12 @@ def _check_text(topic: str) -> None:
 
 def refuse_unkept(stream: Stream) -> None:
     """Raise for a stream that asks for what MQTT can't do."""
-    wishes = (
-        ("partitions", stream.partitions > 1, "write partitions: 1"),
-        ("compact", stream.compact, "leave compact out (retain: true keeps the last message)"),
-        ("retention", stream.retention is not None, "leave retention out"),
-    )
-    for name, wanted, way in wishes:
-        if wanted:
-            raise OperationFailed(
-                "not-with-mqtt",
-                f"stream {stream.name}: MQTT keeps no log, so {name} can't be had",
-                f"{way}, or carry the stream by kafka",
-            )
+    for name in stream.needs_log:
+        raise OperationFailed(
+            "not-with-mqtt",
+            f"stream {stream.name}: MQTT keeps no log, so {name} can't be had",
+            f"{WITHOUT_LOG[name]}, or carry the stream by kafka",
+        )
     if stream.max_record is not None and stream.max_record.bytes > LARGEST:
         raise OperationFailed(
             "not-with-mqtt",
