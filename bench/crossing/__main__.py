@@ -27,7 +27,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("part", nargs="?", default="all", choices=[*NAMES, "all"])
     parser.add_argument("--runs", type=int, default=usual.runs, help="of each system, by turns (3)")
-    parser.add_argument("--messages", type=int, default=usual.messages, help="of mqtt (30000)")
+    parser.add_argument("--messages", type=int, default=usual.messages, help="of mqtt (100000)")
     parser.add_argument("--warm-up", type=int, default=usual.warm_up, help="of mqtt (10000)")
     parser.add_argument("--rate", type=int, default=usual.rate, help="of mqtt's latency (500)")
     parser.add_argument("--seconds", type=int, default=usual.seconds, help="of that (20)")

@@ -13,7 +13,7 @@ class Setting:
 
     runs: int = 3
     #: Of mqtt: messages at once, and those before them that only warm up; then a steady rate.
-    messages: int = 30_000
+    messages: int = 100_000
     warm_up: int = 10_000
     rate: int = 500
     seconds: int = 20

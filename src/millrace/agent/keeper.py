@@ -203,16 +203,21 @@ class Keeper:
     def _around_streams(self, goal: PipelineGoal) -> Iterator[tuple[Key, Work]]:
         """Streams to make, all at once but for those that failed, and streams to drop."""
         missing = sorted(goal.streams - self._ensured)
-        fresh = [thing for thing in missing if ("stream", thing[0]) not in self._failures]
+        fresh = [thing for thing in missing if self._is_fresh(("stream", thing[0]))]
         if fresh:
-            yield _STREAMS, lambda: self._ensure_all(fresh)
+            yield _STREAMS, lambda: self._ensure_all(fresh, goal.revisions)
         for thing in missing:
             if thing not in fresh:
-                yield ("stream", thing[0]), lambda thing=thing: self._ensure(thing)  # type: ignore[misc]
+                file = goal.revisions[thing[1]]
+                yield ("stream", thing[0]), lambda thing=thing, file=file: self._ensure(file, thing)  # type: ignore[misc]
         if self._is_busy(_STREAMS):
             return  # what is to be dropped now may be among those
         for thing in sorted(goal.dropped - self._gone):
             yield ("stream", thing[0]), lambda thing=thing: self._drop(thing)  # type: ignore[misc]
+
+    def _is_fresh(self, key: Key) -> bool:
+        """Whether a stream may be made with others: it did not fail, and nobody is about it."""
+        return key not in self._failures and not self._is_busy(key)
 
     def _unmeasured(self, goal: PipelineGoal) -> Iterator[tuple[Key, Work]]:
         """The streams of which it is asked where they end, and not known yet."""
@@ -299,29 +304,29 @@ class Keeper:
         self._broker = None
         self._ensured.clear()
 
-    def _ensure_all(self, things: Sequence[Thing]) -> None:
+    def _ensure_all(self, things: Sequence[Thing], files: Mapping[int, Pipeline]) -> None:
         """Make streams, those of one file at once; where that fails, each by itself."""
         for number in sorted({thing[1] for thing in things}):
-            file, of_file = self.goal.revisions[number], [it for it in things if it[1] == number]
+            file, of_file = files[number], [thing for thing in things if thing[1] == number]
             received = [thing for thing in of_file if received_by(file, thing[0])]
             kept = [thing for thing in of_file if thing not in received]
             for group in ([kept] if kept else []) + [[thing] for thing in received]:
-                self._ensure_group(group)
+                self._ensure_group(file, group)
 
-    def _ensure_group(self, things: Sequence[Thing]) -> None:
+    def _ensure_group(self, file: Pipeline, things: Sequence[Thing]) -> None:
         try:
-            self._ensure(*things)
+            self._ensure(file, *things)
         except OperationFailed as failure:
-            if len(things) == 1 or failure.transient:  # a broker that is away is so for all
+            if len(things) > 1 and not failure.transient:
                 for thing in things:
-                    self._failed(("stream", thing[0]), None, failure)
+                    self._ensure_group(file, [thing])
                 return
-            for thing in things:
-                self._ensure_group([thing])
+            for thing in things:  # a broker that is away is so for all
+                if thing in self.goal.streams:  # else another file may have mended it
+                    self._failed(("stream", thing[0]), None, failure)
 
-    def _ensure(self, *things: Thing) -> None:
+    def _ensure(self, file: Pipeline, *things: Thing) -> None:
         """Make streams of one file; several only where nobody receives them."""
-        file = self.goal.revisions[things[0][1]]
         broker = self.workshop.broker(file)
         broker.start()
         readers = received_by(file, things[0][0])

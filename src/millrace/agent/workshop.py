@@ -38,8 +38,8 @@ from millrace.stores.parcels import make, open_into
 
 #: The folder in which queries are looked at: nothing is kept there.
 _NOWHERE = "0"
-#: So long a look at a broker is good for queries that are only looked at.
-GLANCE_SECONDS = 3.0
+#: So long a look at a broker is good for queries that are only looked at; one that found nobody.
+GLANCE_SECONDS, AWAY_SECONDS = 3.0, 60.0
 #: What receivers are told, passwords included, stays where it is.
 _PRIVATE = shutil.ignore_patterns("*.private")
 
@@ -63,8 +63,8 @@ class SiteWorkshop:
     _brokers: dict[tuple[str, str | None], Broker] = field(default_factory=dict)
     #: Those of other sites, with where they were reached last.
     _others: dict[str, tuple[Site, str, Broker]] = field(default_factory=dict)
-    #: How brokers were reached when that was asked last, and when that was.
-    _glances: dict[str, tuple[float, BrokerStatus | None]] = field(default_factory=dict)
+    #: By site and what its file says: until when a look is good, and how its broker was reached.
+    _glances: dict[tuple[str, str], tuple[float, BrokerStatus | None]] = field(default_factory=dict)
     drivers: Drivers = field(init=False)
     _lock: Lock = field(default_factory=Lock)
 
@@ -144,16 +144,21 @@ class SiteWorkshop:
         )
 
     def _glance(self, site: str, file: Pipeline, around: Surroundings) -> BrokerStatus | None:
-        """How a site's broker is reached, if it serves; as of a moment ago, for many queries."""
-        known = self._glances.get(site)
-        if known is not None and time.monotonic() - known[0] < GLANCE_SECONDS:
+        """How a site's broker is reached, if it serves; as of a moment ago, for many queries.
+
+        One that is away is not asked again for a while: each time would take seconds.
+        """
+        key = (site, repr(file.sites[site].broker))
+        known = self._glances.get(key)
+        if known is not None and time.monotonic() < known[0]:
             return known[1]
         try:
             found = self._reached(site, file, around).status(whole=False)
         except OperationFailed:
             found = BrokerStatus(up=False)
         seen = found if found.up else None
-        self._glances[site] = (time.monotonic(), seen)
+        good = GLANCE_SECONDS if seen is not None else AWAY_SECONDS
+        self._glances[key] = (time.monotonic() + good, seen)
         return seen
 
     @staticmethod

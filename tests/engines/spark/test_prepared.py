@@ -76,3 +76,13 @@ def test_what_stands_at_a_place_is_not_left_out(tmp_path: Path) -> None:
 def test_another_order_is_made_anew(tmp_path: Path, change: dict[str, Any]) -> None:
     made = looked_at(tmp_path)
     assert made.fits(replace(made.order, place=tmp_path / "1", **change)) is None
+
+
+def test_columns_that_another_writer_decides_are_made_anew(tmp_path: Path) -> None:
+    """Two writers of a stream without a schema: the columns of the one are those of the other."""
+    made = replace(looked_at(tmp_path), schemas={"out": {"n": "int", "m": "int"}})
+    for columns, fits in ((["n", "m"], True), (["m", "n"], False)):
+        stream = replace(made.order.pipeline.streams["out"], schema=dict.fromkeys(columns, "int"))
+        streams = {**made.order.pipeline.streams, "out": stream}
+        order = replace(made.order, pipeline=replace(made.order.pipeline, streams=streams))
+        assert (made.fits(order) is not None) is fits

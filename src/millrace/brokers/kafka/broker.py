@@ -137,17 +137,19 @@ class AttachedKafka:
         if not streams:
             return set()
         new = [_new_topic(stream, settings[stream.address]) for stream in streams]
-        made = set()
+        made, failures = set(), []
         for topic, future in self._admin().create_topics(new, operation_timeout=LIMIT).items():
             try:
                 _done(future)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise failure(error.args[0], self._settings, topic) from error
+                    failures.append(failure(error.args[0], self._settings, topic))
                 continue
             made.add(topic)
         if self._made is not None:
-            self._made.add(made)
+            self._made.add(made)  # also where others of them can't be made
+        if failures:
+            raise failures[0]
         return made
 
     def _changed(self, stream: Stream, partitions: int | None, settings: Mapping[str, str]) -> None:

@@ -18,6 +18,7 @@ _USER_PROPERTY: Final = 0x26
 _LONGEST: Final = 4
 _MORE, _BITS = 0x80, 0x7F
 _DUP, _QOS, _RETAIN = 0x08, 0x06, 0x01
+_NO_QOS: Final = 3
 
 
 def length_at(data: bytes | bytearray, at: int) -> tuple[int, int] | None:
@@ -57,7 +58,7 @@ def message_of(first: int, body: bytes, *, version5: bool) -> Message | None:
     qos = (first & _QOS) >> 1
     at = 2 + int.from_bytes(body[:2], "big")
     behind = at + (2 if qos else 0)
-    if len(body) < behind or (not version5 and at == 2):
+    if qos == _NO_QOS or len(body) < behind or (not version5 and at == 2):
         return None
     number = int.from_bytes(body[at:behind], "big")
     pairs: tuple[tuple[str, str], ...] = ()

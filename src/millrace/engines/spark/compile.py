@@ -331,7 +331,8 @@ class _Making:
 
     def _carried(self, wholes: Sequence[DataFrame], target: Target) -> DataFrame:
         """Rows that know the record they came from: results and dead letters in one pass."""
-        sound = not any(source.cause for source in self._sources)
+        # Functions on the way may find records malformed that were not when they were read.
+        sound = not self._lineage and not any(source.cause for source in self._sources)
         parts = [
             staged(whole, list(part.columns), part.stream, lineage=self._lineage, sound=sound)
             for whole, part in zip(wholes, self._parts, strict=True)

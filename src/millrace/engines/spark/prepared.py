@@ -50,7 +50,7 @@ class Compiled:
 
         What is outside, what was kept and where to begin are at a place.
         """
-        if not same_order(self.order, order):
+        if not same_order(self.order, order) or not self._writes(order):
             return None
         if self.order.place == order.place:
             return self
@@ -60,6 +60,16 @@ class Compiled:
         if any(outside(it.name) or not by_spark(order, it) for it in streams):
             return None
         return replace(self, order=order)
+
+    def _writes(self, order: JobOrder) -> bool:
+        """Whether it writes the columns of an order, which may know those of other writers, too."""
+        known = {name: order.pipeline.streams[name].schema for name in self.schemas
+                 if name in order.pipeline.streams}  # fmt: skip
+        return all(
+            schema is None or list(schema.items()) == list(self.schemas[name].items())
+            for name, schema in known.items()
+            if self.order.pipeline.streams[name].schema is None
+        )
 
     @property
     def resumes(self) -> bool:
