@@ -72,10 +72,8 @@ class Shop(FakeWorkshop):
 
     spark: Scripted = field(default_factory=Scripted)
 
-    def ends(
-        self, file: Pipeline, stream: str, around: object, query: str | None = None
-    ) -> dict[int, int]:
-        del file, around, query
+    def ends(self, file: object, stream: str, *_: object, **__: object) -> dict[int, int]:
+        del file
         return {0: len(stream)}
 
     def progress(self, file: Pipeline, query: str, goal: JobGoal) -> dict[str, Progress]:
