@@ -26,6 +26,8 @@ from tests.engines.spark.exact import CUTS
 from tests.engines.spark.exact.oracle import Rule, Seen, truth
 
 BUCKETS = 2
+#: Nothing here waits: a slow machine may take its time for all the cases.
+pytestmark = pytest.mark.timeout(600)
 
 
 def everything(records: list[dict[str, Any]], window: Any) -> dict[str, Any]:

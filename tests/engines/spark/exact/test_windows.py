@@ -27,6 +27,8 @@ COLUMNS = {
     "most": "max(v)",
 }
 BUCKETS = 3
+#: Nothing here waits: a slow machine may take its time for all the cases.
+pytestmark = pytest.mark.timeout(600)
 
 
 class World:

@@ -17,6 +17,8 @@ from millrace.engines.spark.keyed.kept import Kept, fields_of, misfits, read, wr
 from millrace.engines.spark.keyed.pages import Pages
 
 SECOND = 1_000_000
+#: Nothing here waits: a slow machine may take its time for all the cases.
+pytestmark = pytest.mark.timeout(600)
 
 
 class Journey:
