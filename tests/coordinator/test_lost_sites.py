@@ -122,7 +122,8 @@ class Place:
             if process.is_running():
                 process.kill()
         self.processes[site].wait(30)
-        assert drivers(self.folder / site) == []
+        # Large ones that were killed need a moment to go.
+        until(lambda: drivers(self.folder / site) == [], 30.0, f"all of {site} is gone")
 
     def end(self) -> None:
         for process in reversed(self.processes.values()):
