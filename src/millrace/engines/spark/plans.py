@@ -62,20 +62,20 @@ def seq_of(values: Sequence[Any]) -> Any:
 
 def picked(plan: Any, count: int, *, unless_last: bool) -> Any:
     """Return the first columns of a plan; `unless_last` of rows whose last column is not true."""
-    output = plan.output()
-    below = plan
-    if unless_last:
-        below = logical("Filter")(expression("Not")(output.last()), plan)
-    return _known(logical("Project")(output.take(count), below))
+    test = expression("Not")(plan.output().last()) if unless_last else None
+    return _first(plan, count, test)
 
 
 def first_columns(plan: Any, count: int, *, given: bool) -> Any:
     """Return the first columns of a plan; with `given`, of rows whose first one is not null."""
-    output = plan.output()
-    below = plan
-    if given:
-        below = logical("Filter")(expression("IsNotNull")(output.head()), plan)
-    return _known(logical("Project")(output.take(count), below))
+    test = expression("IsNotNull")(plan.output().head()) if given else None
+    return _first(plan, count, test)
+
+
+def _first(plan: Any, count: int, test: Any) -> Any:
+    """The first columns of those rows that meet a test, if there is one."""
+    below = plan if test is None else logical("Filter")(test, plan)
+    return _known(logical("Project")(plan.output().take(count), below))
 
 
 def literal(value: Any) -> Any:

@@ -131,21 +131,38 @@ def addressed(rows: DataFrame, target: Target, *, caused: bool = False) -> DataF
     """
     used = f"{FATE} = {USED}"
     outputs = list(target.outputs.values())
-    if not target.letters:
-        return _results_only(rows, target, used)
+    keyed = any(stream.key for stream in outputs)
+    if not target.letters:  # what a row says that goes nowhere nobody reads
+        topic = f"if({used}, {_by_output(outputs, 'address')}, NULL)"
+        key = KEY if keyed else f"{ORIGIN}.key"
+        count = _by_output(outputs, "partitions")
+        return _rows(rows, outputs, topic, key, VALUE, _headers(target), count)
     letters = {name: target.letters.get(name) for name in target.causes}
     topics = {name: text(s.address if s else None) for name, s in letters.items()}
     counts = {name: str(s.partitions if s else 1) for name, s in letters.items()}
     topic = _either(used, _by_output(outputs, "address"), _by_input(target, topics))
     count = _either(used, _by_output(outputs, "partitions"), _by_input(target, counts))
-    keyed = any(stream.key for stream in outputs)
     key = f"if({used}, {KEY}, {ORIGIN}.key)" if keyed else f"{ORIGIN}.key"
+    value = f"if({used}, {VALUE}, {ORIGIN}.payload)"
     letter = _headers(target, _cause(target, caused=caused))
     headers = f"if({used}, {_headers(target)}, {letter})"
+    return _rows(rows, outputs, topic, key, value, headers, count)
+
+
+def _rows(
+    rows: DataFrame,
+    outputs: Sequence[Stream],
+    topic: str,
+    key: str,
+    value: str,
+    headers: str,
+    count: str,
+) -> DataFrame:
+    """Rows of the sink by what each of its columns is, and what is counted of them."""
     return rows.selectExpr(
         f"{topic} AS topic",
         f"{key} AS key",
-        f"if({used}, {VALUE}, {ORIGIN}.payload) AS value",
+        f"{value} AS value",
         f"{headers} AS headers",
         # By key as librdkafka does; without one by turns.
         f"CAST(pmod(coalesce(crc32({key}), {ORIGIN}.position), {count}) AS INT) AS partition",
@@ -153,26 +170,7 @@ def addressed(rows: DataFrame, target: Target, *, caused: bool = False) -> DataF
         FATE,
         INDEX,
         FIRST,
-        f"if({used}, {_by_output(outputs, 'name')}, NULL) AS {STREAM}",
-    )
-
-
-def _results_only(rows: DataFrame, target: Target, used: str) -> DataFrame:
-    """The same where dead letters go nowhere: what a row of these would say nobody reads."""
-    outputs = list(target.outputs.values())
-    key = KEY if any(stream.key for stream in outputs) else f"{ORIGIN}.key"
-    count = _by_output(outputs, "partitions")
-    return rows.selectExpr(
-        f"if({used}, {_by_output(outputs, 'address')}, NULL) AS topic",
-        f"{key} AS key",
-        f"{VALUE} AS value",
-        f"{_headers(target)} AS headers",
-        f"CAST(pmod(coalesce(crc32({key}), {ORIGIN}.position), {count}) AS INT) AS partition",
-        ORIGIN,
-        FATE,
-        INDEX,
-        FIRST,
-        f"if({used}, {_by_output(outputs, 'name')}, NULL) AS {STREAM}",
+        f"if({FATE} = {USED}, {_by_output(outputs, 'name')}, NULL) AS {STREAM}",
     )
 
 
