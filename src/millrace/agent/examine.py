@@ -25,7 +25,8 @@ def examined(
 ) -> Mapping[str, JobFacts]:
     """Return what the engines find out about each job; raises for the first that can't run.
 
-    Drivers are started for it and ended again; brokers are not needed.
+    Drivers are started for it and ended again. Brokers need not be there; those that have an
+    address are asked how they are reached.
     """
     with _borrowed(folders) as borrowed:
         depot = LocalDepot(Artifacts(borrowed.state / "artifacts"))
