@@ -35,8 +35,8 @@ LIMIT_SECONDS = 240.0
 WARM = 2
 TIMES, FASTER = 2.0, 5.0
 DURABLE, FUSED, FLINK, WHOLE = "millrace", "millrace, transient", "flink", "flink, one job"
-HAND = "spark by hand"
-SYSTEMS = (FLINK, DURABLE, HAND, FUSED, WHOLE)
+HAND, BARE = "spark by hand", "spark, bare queries"
+SYSTEMS = (FLINK, DURABLE, HAND, BARE, FUSED, WHOLE)
 _COLUMNS = ("cold_seconds", "cold_cpu_seconds", "warm_seconds", "warm_cpu_seconds", "p50_ms",
             "cold_p50_ms", "remove_seconds", "memory_mb", "cold_memory_mb")  # fmt: skip
 
@@ -65,7 +65,8 @@ def measure(setting: Setting) -> CrossingPart:
                             flink_side, place=own, kit=kit, first=f"{name}d0", whole=True
                         ),
                         DURABLE: partial(millrace_side, transient=False),
-                        HAND: partial(hand_side, place=own, java=java, jars=connector),
+                        HAND: partial(hand_side, place=own, java=java, jars=connector, bare=False),
+                        BARE: partial(hand_side, place=own, java=java, jars=connector, bare=True),
                         FUSED: partial(millrace_side, transient=True),
                     }
                     began = time.monotonic()

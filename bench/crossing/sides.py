@@ -33,7 +33,7 @@ from millrace.machine import Java, fetch_jars
 JAVA = Path(__file__).parent / "java"
 ENTRY = "bench.Pass"
 UP_SECONDS, GONE_SECONDS = 120.0, 120.0
-#: So many jobs are handed to Flink at the same time.
+#: So many jobs are handed to Flink, and bare queries to Spark, at the same time.
 HANDS = 4
 
 
@@ -109,11 +109,15 @@ def millrace_side(boot: str, jobs: int, *, transient: bool) -> Iterator[Millrace
 
 @dataclass(frozen=True, slots=True)
 class HandSide:
-    """A driver of Spark and queries as one writes them by hand: nothing of Millrace is in it."""
+    """A driver of Spark and queries as one writes them by hand: nothing of Millrace is in it.
+
+    They are started one after another; `bare` ones, which only pass records on, side by side.
+    """
 
     boot: str
     jobs: int
     hand: ByHand
+    bare: bool
 
     @property
     def pids(self) -> Sequence[int]:
@@ -122,14 +126,18 @@ class HandSide:
 
     def _works(self, name: str) -> list[Work]:
         links = enumerate(pairwise(topics(name, self.jobs)))
+        kind = "bare" if self.bare else "pass"
         return [
-            Work(f"{name}_j{n}", "pass", "real-time", source, sink, every=60, partitions=1)
+            Work(f"{name}_j{n}", kind, "real-time", source, sink, every=60, partitions=1)
             for n, (source, sink) in links
         ]
 
     def deploy(self, name: str) -> None:
         """See `Side`."""
         create(self.boot, topics(name, self.jobs), 1)
+        if self.bare:
+            self.hand.start_all(self._works(name), HANDS)
+            return
         for work in self._works(name):
             self.hand.start(work)
 
@@ -140,12 +148,14 @@ class HandSide:
 
 
 @contextmanager
-def hand_side(boot: str, jobs: int, place: Path, java: Java, jars: Path) -> Iterator[HandSide]:
+def hand_side(
+    boot: str, jobs: int, place: Path, java: Java, jars: Path, *, bare: bool
+) -> Iterator[HandSide]:
     """Start a driver for the time of a block."""
     place.mkdir(parents=True)
     with hand_driver(place, java, jars) as driver:
         driver.hear(UP_SECONDS)
-        yield HandSide(boot, jobs, ByHand(driver, boot, place / "jobs"))
+        yield HandSide(boot, jobs, ByHand(driver, boot, place / "jobs"), bare)
 
 
 @dataclass(slots=True)

@@ -1,7 +1,8 @@
 """The baseline: the work of a Millrace job as one writes it by hand in PySpark.
 
 It uses nothing of Millrace. It is a driver process: `python by_hand.py --conf NAME=VALUE ...` takes
-orders as lines of JSON on its input (`start`, `stop`, `state`, `end`) and answers each with a line.
+orders as lines of JSON on its input (`start`, `start all`, `stop`, `state`, `end`) and answers each
+with a line.
 Every record that comes out tells where it came from, malformed ones go to a stream of dead letters
 with cause and payload, and the counts are observed.
 """
@@ -13,6 +14,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -138,6 +140,11 @@ def mapped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(columns, names=names)
 
 
+def bare(records: DataFrame, order: dict[str, Any]) -> DataFrame:
+    """Pass records on and do nothing else: no origins, no counts, no dead letters."""
+    return records.select(F.lit(order["sink"]).alias("topic"), "key", "value")
+
+
 WORK: dict[str, Callable[[DataFrame], DataFrame]] = {
     "sql": by_sql,
     "arrow": by_arrow,
@@ -168,6 +175,8 @@ def start(session: SparkSession, order: dict[str, Any]) -> StreamingQuery:
     real_time = order["mode"] == "real-time"
     if order["kind"] in ("windows", "updates"):
         sunk = by_windows(records, order)
+    elif order["kind"] == "bare":
+        sunk = bare(records, order)
     else:
         sunk = rows(WORK[order["kind"]](records), order)
     writer = sunk.writeStream.queryName(order["name"]).format("kafka").options(**broker)
@@ -197,6 +206,7 @@ class Driver:
         """Do what an order says."""
         todo: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "start": self._start,
+            "start all": self._start_all,
             "state": self._state,
             "stop": self._stop,
         }
@@ -209,6 +219,12 @@ class Driver:
         session = self._session.newSession() if order.get("own_session") else self._session
         self._queries[order["name"]] = start(session, order)
         return {"started": order["name"]}
+
+    def _start_all(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Start queries side by side."""
+        with ThreadPoolExecutor(order["hands"]) as pool:
+            list(pool.map(self._start, order["orders"]))
+        return {"started": len(order["orders"])}
 
     def _state(self, order: dict[str, Any]) -> dict[str, Any]:
         query = self._queries[order["name"]]

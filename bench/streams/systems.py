@@ -6,7 +6,7 @@ import itertools
 import json
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +33,7 @@ READY_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A job from Kafka to Kafka: `kind` is one of KINDS or pass, `mode` real-time or drain."""
+    """A job from Kafka to Kafka: `kind` is of KINDS, pass or bare; `mode` real-time or drain."""
 
     name: str
     kind: str
@@ -150,7 +150,15 @@ class ByHand:
 
     def start(self, work: Work) -> None:
         """Start it; see `System`."""
-        order = {
+        self.ask(self._order(work))
+
+    def start_all(self, works: Sequence[Work], hands: int) -> None:
+        """Start several, so many at a time."""
+        orders = [self._order(work) for work in works]
+        self.ask({"do": "start all", "orders": orders, "hands": hands})
+
+    def _order(self, work: Work) -> dict[str, Any]:
+        return {
             "do": "start",
             "name": work.name,
             "kind": KINDS[work.kind].by_hand if work.kind in KINDS else work.kind,
@@ -164,7 +172,6 @@ class ByHand:
             "boot": self._boot,
             "checkpoint": str(self.checkpoint(work)),
         }
-        self.ask(order)
 
     def check(self, work: Work) -> None:
         """Raise if it failed."""

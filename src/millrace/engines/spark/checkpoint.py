@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -69,6 +70,14 @@ def make_folders(checkpoint: Path, sources: int) -> None:
     folders = ["offsets", "commits", *(f"sources/{number}" for number in range(sources))]
     for folder in folders:
         (checkpoint / folder).mkdir(parents=True, exist_ok=True)
+
+
+def name_query(checkpoint: Path) -> None:
+    """Write the query's id that Spark would write, for which it starts a process, too."""
+    file, fresh = checkpoint / "metadata", checkpoint / "metadata.new"
+    if not file.is_file():
+        fresh.write_text(json.dumps({"id": str(uuid.uuid4())}), encoding="utf-8")
+        fresh.replace(file)
 
 
 def tidy(checkpoint: Path) -> None:

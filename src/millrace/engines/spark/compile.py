@@ -22,7 +22,7 @@ from millrace.engines.spark.map_job import inside_rows, map_rows
 from millrace.engines.spark.member import Alone, Member
 from millrace.engines.spark.outside.bridge import outside
 from millrace.engines.spark.outside.carried import by_spark
-from millrace.engines.spark.plans import frame_of
+from millrace.engines.spark.plans import Draft
 from millrace.engines.spark.prepared import Compiled
 from millrace.engines.spark.results import results
 from millrace.engines.spark.seam import Seam, mapped_seam, passed, seam
@@ -77,8 +77,8 @@ class _Part:
     stream: Stream
     columns: Schema
     frame: DataFrame
-    #: The frame with origins, where they are known.
-    whole: DataFrame | None
+    #: The plan of the frame with origins, where they are known.
+    whole: Any
 
 
 class _Making:
@@ -153,8 +153,7 @@ class _Making:
             if name in order.inside:
                 self._seams[name] = seam(stream, made, frame, plan)
                 continue
-            whole = frame_of(self._session, plan) if plan is not None else None
-            self._parts.append(_Part(stream, made, frame, whole))
+            self._parts.append(_Part(stream, made, frame, plan))
 
     def _passes(self, job: Job, frames: Mapping[str, DataFrame], sources: Sequence[Source]) -> bool:
         """Put a job on top that only picks and tests columns; whether it is one."""
@@ -237,7 +236,7 @@ class _Making:
             self._seams[name] = made = mapped_seam(streams[name], rows)
             self._causes[name] = made.cause
         else:
-            self._own = addressed(rows, target)
+            self._own = addressed(Draft.on(rows), target).frame()
 
     def _exact(self, order: JobOrder, sources: Sequence[Source]) -> None:
         """Put windows of our own on top."""
@@ -329,27 +328,35 @@ class _Making:
         )
         return replace(made, shares=self._shares(made))
 
-    def _carried(self, wholes: Sequence[DataFrame], target: Target) -> DataFrame:
+    def _carried(self, wholes: Sequence[Any], target: Target) -> DataFrame:
         """Rows that know the record they came from: results and dead letters in one pass."""
         # Functions on the way may find records malformed that were not when they were read.
         sound = not self._lineage and not any(source.cause for source in self._sources)
         parts = [
-            staged(whole, list(part.columns), part.stream, lineage=self._lineage, sound=sound)
+            staged(
+                Draft(self._session, whole),
+                list(part.columns),
+                part.stream,
+                lineage=self._lineage,
+                sound=sound,
+            )
             for whole, part in zip(wholes, self._parts, strict=True)
         ]
-        together = parts[0] if len(parts) == 1 else fanned(parts, self._sources[0].base)
-        return routed(together, target)
+        if len(parts) == 1:
+            return routed(parts[0], target).frame()
+        together = fanned([part.frame() for part in parts], self._sources[0].base)
+        return routed(Draft.on(together), target).frame()
 
     def _plain(self, target: Target) -> DataFrame:
         """Rows that don't, and beside them the dead letters of each input."""
         rows = _union(
             [
-                plain_rows(part.frame, list(part.columns), part.stream, target)
+                plain_rows(Draft.on(part.frame), list(part.columns), part.stream, target).frame()
                 for part in self._parts
             ]
         )
         bases = [s.bare for s in self._sources if s.stream.name in target.letters]
-        dead = [letter_rows(base, target) for base in bases if base is not None]
+        dead = [letter_rows(Draft.on(base), target).frame() for base in bases if base is not None]
         return _union([rows, *(frame.select(*rows.columns) for frame in dead)])
 
     def _shares(self, made: Compiled) -> tuple[Share, ...]:

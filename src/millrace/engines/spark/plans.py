@@ -8,6 +8,7 @@ columns that are known already is built here without it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -25,6 +26,44 @@ def analyzed(frame: DataFrame) -> Any:
 def frame_of(session: SparkSession, plan: Any) -> DataFrame:
     """Return a plan as a frame."""
     return DataFrame(java_class(f"{CLASSIC}.Dataset").ofRows(session._jsparkSession, plan), session)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Steps on a plan, said in SQL, that Spark analyzes all at once when they become a frame."""
+
+    session: SparkSession
+    plan: Any
+
+    @classmethod
+    def on(cls, frame: DataFrame) -> Draft:
+        """Begin on the plan of a frame."""
+        return cls(frame.sparkSession, analyzed(frame))
+
+    def select(self, *columns: str) -> Draft:
+        """Pick or make columns."""
+        return Draft(self.session, logical("Project")(self._named(columns), self.plan))
+
+    def where(self, condition: str) -> Draft:
+        """Leave rows out that don't meet a condition."""
+        test = self._parser().parseExpression(condition)
+        return Draft(self.session, logical("Filter")(test, self.plan))
+
+    def observe(self, name: str, *counts: str) -> Draft:
+        """Let the query report counts of the rows under a name."""
+        counted = logical("CollectMetrics")(name, self._named(counts), self.plan, 0)
+        return Draft(self.session, counted)
+
+    def frame(self) -> DataFrame:
+        """Return the frame; raises what Spark says of steps that it does not understand."""
+        return frame_of(self.session, self.plan)
+
+    def _named(self, columns: Sequence[str]) -> Any:
+        """Columns as Spark reads them, by one look at their text."""
+        return self._parser().parsePlan(f"SELECT {', '.join(columns)}").projectList()
+
+    def _parser(self) -> Any:
+        return self.session._jsparkSession.sessionState().sqlParser()
 
 
 def logical(name: str) -> Any:
@@ -63,17 +102,6 @@ def seq_of(values: Sequence[Any]) -> Any:
 def picked(plan: Any, count: int, *, unless_last: bool) -> Any:
     """Return the first columns of a plan; `unless_last` of rows whose last column is not true."""
     test = expression("Not")(plan.output().last()) if unless_last else None
-    return _first(plan, count, test)
-
-
-def first_columns(plan: Any, count: int, *, given: bool) -> Any:
-    """Return the first columns of a plan; with `given`, of rows whose first one is not null."""
-    test = expression("IsNotNull")(plan.output().head()) if given else None
-    return _first(plan, count, test)
-
-
-def _first(plan: Any, count: int, test: Any) -> Any:
-    """The first columns of those rows that meet a test, if there is one."""
     below = plan if test is None else logical("Filter")(test, plan)
     return _known(logical("Project")(plan.output().take(count), below))
 
@@ -92,11 +120,18 @@ def aliased(value: Any, name: str) -> Any:
 
 def counting(unless: Any, name: str) -> Any:
     """Return the number of rows, but for those that meet a condition, as a column of a name."""
-    whole = scala_object("org.apache.spark.sql.types.IntegerType")
-    nothing = scala_object(f"{CATALYST}.expressions.Literal").create(None, whole)
-    one = expression("If")(unless, nothing, literal(1))
-    count = java_class(f"{CATALYST}.expressions.aggregate.Count")(seq_of([one]))
+    return _count(expression("If")(unless, _nothing(), literal(1)), name)
+
+
+def _count(value: Any, name: str) -> Any:
+    """The number of rows for which there is a value, as a column of a name."""
+    count = java_class(f"{CATALYST}.expressions.aggregate.Count")(seq_of([value]))
     return aliased(count.toAggregateExpression(), name)
+
+
+def _nothing() -> Any:
+    whole = scala_object("org.apache.spark.sql.types.IntegerType")
+    return scala_object(f"{CATALYST}.expressions.Literal").create(None, whole)
 
 
 def counted(plan: Any, name: str, what: str) -> Any:
@@ -106,6 +141,13 @@ def counted(plan: Any, name: str, what: str) -> Any:
     """
     total = counting(plan.output().last(), what)
     return _known(logical("CollectMetrics")(name, seq_of([total]), plan, 0))
+
+
+def counted_apart(plan: Any, name: str, every: str, marked: str) -> Any:
+    """Return a plan whose rows are counted, and those whose last column is true by themselves."""
+    true = expression("If")(plan.output().last(), literal(1), _nothing())
+    counts = [_count(literal(1), every), _count(true, marked)]
+    return _known(logical("CollectMetrics")(name, seq_of(counts), plan, 0))
 
 
 def set_view(session: SparkSession, name: str, plan: Any) -> None:

@@ -8,12 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from pyspark.sql.streaming.query import StreamingQuery
 
 from millrace.engines.spark import resume
-from millrace.engines.spark.checkpoint import Committed, committed, make_folders, tidy
+from millrace.engines.spark.checkpoint import (
+    Committed,
+    committed,
+    make_folders,
+    name_query,
+    tidy,
+)
 from millrace.engines.spark.farm import gathered, places
 from millrace.engines.spark.fate import DROPPED, MALFORMED, USED
 from millrace.engines.spark.formats import text
@@ -26,7 +32,7 @@ from millrace.engines.spark.outside.carried import by_spark
 from millrace.engines.spark.outside.feed import ended
 from millrace.engines.spark.outside.sink import Sink, sink_of
 from millrace.engines.spark.planned import shortened
-from millrace.engines.spark.plans import analyzed, first_columns, frame_of
+from millrace.engines.spark.plans import Draft
 from millrace.engines.spark.prepared import Compiled
 from millrace.engines.spark.sink import FATE, FIRST, INDEX, ROW, STREAM, Target
 from millrace.engines.spark.source import ORIGIN
@@ -189,6 +195,7 @@ def start_query(
     make_folders(checkpoint, len(compiled.sources))
     tidy(checkpoint)
     before = committed(checkpoint)
+    name_query(checkpoint)
     ledgers = _ledgers(compiled)
     for ledger in ledgers.values():
         ledger.begin(before)
@@ -300,23 +307,22 @@ def finished(
             for place, name in enumerate(target.outputs)
         }
     if not compiled.carries:
-        counted = rows.observe("out", F.expr("count(1) AS rows"), *_counts(written))
-        return counted.select(*ROW), 0
+        counted = Draft.on(rows).observe("out", "count(1) AS rows", *_counts(written))
+        return counted.select(*ROW).frame(), 0
     first = "" if compiled.one_to_one else f" AND {FIRST}"
     fates = {
         "used": f"{FATE} = {USED}{first}",
         "malformed": f"{FATE} = {MALFORMED}",
         "dropped": f"{FATE} = {DROPPED}{first}",
     }
-    counted = rows.observe("out", *_counts(fates if compiled.only else fates | written))
+    counted = Draft.on(rows).observe("out", *_counts(fates if compiled.only else fates | written))
     known = before if compiled.resumes else Committed()
     there = resume.tail_of(session, target.job, _logs(compiled, log), known)
     left = resume.unwritten(counted, there)
-    nowhere = len(target.letters) < len(target.causes)  # inputs without a stream for dead letters
-    if compiled.gathers:
-        left = left.where("topic IS NOT NULL") if nowhere else left
-        return left.selectExpr(*ROW, *places(compiled.sources)), len(there)
-    return frame_of(session, first_columns(analyzed(left), len(ROW), given=nowhere)), len(there)
+    if len(target.letters) < len(target.causes):  # inputs without a stream for dead letters
+        left = left.where("topic IS NOT NULL")
+    turns = places(compiled.sources) if compiled.gathers else ()
+    return left.select(*ROW, *turns).frame(), len(there)
 
 
 def ordered(batch: DataFrame, compiled: Compiled) -> DataFrame:
@@ -329,9 +335,9 @@ def _here(target: Target, place: int) -> str:
     return f"{ORIGIN}.fate IS NULL" if target.lineage else f"{INDEX} = {place}"
 
 
-def _counts(conditions: Mapping[str, str]) -> list[Column]:
+def _counts(conditions: Mapping[str, str]) -> list[str]:
     """Count rows by condition; `count_if` would be planned anew at every batch boundary."""
-    return [F.expr(f"count(if({what}, 1, NULL)) AS `{n}`") for n, what in conditions.items()]
+    return [f"count(if({what}, 1, NULL)) AS `{n}`" for n, what in conditions.items()]
 
 
 def _logs(compiled: Compiled, log: LogOf | None) -> list[resume.Sink]:

@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame
-
 from millrace.engines.spark.fate import DROPPED, MALFORMED, USED
 from millrace.engines.spark.formats import encoded, quoted, text
+from millrace.engines.spark.plans import Draft
 from millrace.engines.spark.source import BAD, ORIGIN
 from millrace.model.stream import Stream
 from millrace.ports import CAUSE_HEADER, ORIGIN_HEADER, TIMES_HEADER
@@ -45,13 +44,13 @@ class Target:
 
 
 def staged(
-    frame: DataFrame,
+    rows: Draft,
     columns: Sequence[str],
     output: Stream,
     *,
     lineage: bool = False,
     sound: bool = False,
-) -> DataFrame:
+) -> Draft:
     """Return key and value of a query's results, with the origin of each and if it is malformed.
 
     They are those of a job with one output; `fanned` puts several together. With `sound` no row is
@@ -60,7 +59,7 @@ def staged(
     declared, value = declared_key(output, columns), encoded(output, columns)
     if not sound:
         declared, value = f"if({BAD}, NULL, {declared})", f"if({BAD}, NULL, {value})"
-    return frame.selectExpr(
+    return rows.select(
         f"{declared if output.key else f'{ORIGIN}.key'} AS {KEY}",
         f"{value} AS {VALUE}",
         ORIGIN,
@@ -71,7 +70,7 @@ def staged(
     )
 
 
-def routed(rows: DataFrame, target: Target) -> DataFrame:
+def routed(rows: Draft, target: Target) -> Draft:
     """Return staged rows as rows of the sink: results and dead letters."""
     limits = [str(target.largest(stream)) for stream in target.outputs.values()]
     limit = _chosen(OUT, dict(enumerate(limits)))
@@ -79,13 +78,13 @@ def routed(rows: DataFrame, target: Target) -> DataFrame:
     fate = (
         f"CASE WHEN {BAD} THEN {dead} WHEN length({VALUE}) > {limit} THEN {DROPPED} ELSE {USED} END"
     )
-    fated = rows.selectExpr(KEY, VALUE, ORIGIN, f"{fate} AS {FATE}", OUT, INDEX, FIRST)
+    fated = rows.select(KEY, VALUE, ORIGIN, f"{fate} AS {FATE}", OUT, INDEX, FIRST)
     return addressed(fated, target)
 
 
-def letter_rows(base: DataFrame, target: Target) -> DataFrame:
+def letter_rows(base: Draft, target: Target) -> Draft:
     """Return the dead letters of an input whose query loses origins."""
-    rows = base.where(BAD).selectExpr(
+    rows = base.where(BAD).select(
         f"CAST(NULL AS BINARY) AS {KEY}",
         f"CAST(NULL AS BINARY) AS {VALUE}",
         ORIGIN,
@@ -97,15 +96,13 @@ def letter_rows(base: DataFrame, target: Target) -> DataFrame:
     return addressed(rows, target)
 
 
-def plain_rows(
-    frame: DataFrame, columns: Sequence[str], output: Stream, target: Target
-) -> DataFrame:
+def plain_rows(rows: Draft, columns: Sequence[str], output: Stream, target: Target) -> Draft:
     """Return the results of a query that loses origins: only the job is in their header.
 
     One that is larger than its stream takes becomes a dead letter without payload, where there is
     a stream for these; else Kafka refuses it and the job fails.
     """
-    made = frame.selectExpr(
+    made = rows.select(
         f"{declared_key(output, columns)} AS {KEY}", f"{encoded(output, columns)} AS {VALUE}"
     )
     origin = _header(ORIGIN_HEADER, text(target.job))
@@ -113,7 +110,7 @@ def plain_rows(
     large = f"length({VALUE}) > {target.largest(output)}" if target.letters else "false"
     cause = _header(CAUSE_HEADER, _too_large())
     count = f"if({large}, {letters.partitions}, {output.partitions})"
-    return made.selectExpr(
+    return made.select(
         f"if({large}, {text(letters.address)}, {text(output.address)}) AS topic",
         f"{KEY} AS key",
         f"if({large}, NULL, {VALUE}) AS value",
@@ -123,7 +120,7 @@ def plain_rows(
     )
 
 
-def addressed(rows: DataFrame, target: Target, *, caused: bool = False) -> DataFrame:
+def addressed(rows: Draft, target: Target, *, caused: bool = False) -> Draft:
     """Make rows of the sink of rows with key, value, origin, fate, output, index and first.
 
     Rows that are `caused` say why they are dead. What is said here is planned anew by Spark at
@@ -150,16 +147,16 @@ def addressed(rows: DataFrame, target: Target, *, caused: bool = False) -> DataF
 
 
 def _rows(
-    rows: DataFrame,
+    rows: Draft,
     outputs: Sequence[Stream],
     topic: str,
     key: str,
     value: str,
     headers: str,
     count: str,
-) -> DataFrame:
+) -> Draft:
     """Rows of the sink by what each of its columns is, and what is counted of them."""
-    return rows.selectExpr(
+    return rows.select(
         f"{topic} AS topic",
         f"{key} AS key",
         f"{value} AS value",

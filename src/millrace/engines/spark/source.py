@@ -14,7 +14,7 @@ from millrace.engines.spark.arrow import register_reader
 from millrace.engines.spark.counts import AS, IN, OLD, SKEW
 from millrace.engines.spark.formats import Schema, ddl, decoded, quoted, text
 from millrace.engines.spark.passing import Passing
-from millrace.engines.spark.plans import analyzed, frame_of, picked
+from millrace.engines.spark.plans import analyzed, counted_apart, frame_of, picked
 from millrace.model.job import Input, Job
 from millrace.model.policy import OverloadPolicy
 from millrace.model.quantity import Size
@@ -76,8 +76,14 @@ class Source:
 
         The counts are for queries that lose the origin; `carry` takes this apart again.
         """
-        seen = self.base if self.counted else counted(self.base, self.input, self.by)
-        return picked(analyzed(seen), len(self.schema), unless_last=self.marked)
+        seen = analyzed(self.base) if self.counted else self._counted()
+        return picked(seen, len(self.schema), unless_last=self.marked)
+
+    def _counted(self) -> Any:
+        """The same as `counted`, without Spark's looking at it where that is possible."""
+        if self.by is not None:
+            return analyzed(counted(self.base, self.input, self.by))
+        return counted_apart(analyzed(self.base), f"{IN}{_name(self.input)}", "read", "malformed")
 
 
 def counted(base: DataFrame, input_: Input, by: str | None = None) -> DataFrame:
