@@ -28,6 +28,9 @@ MARGIN_MS = 10_000
 LITTLE = 20_000
 #: Job, stream, partition, position, index.
 _PARTS = 5
+#: So many pairs are tested one by one: Spark plans that sooner than a look-up.
+FEW = 8
+_AT = f"{ORIGIN}.position"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,23 +139,40 @@ def unwritten(rows: Draft, there: Sequence[There]) -> Draft:
 
 
 def _written(there: Sequence[There]) -> str:
-    """Whether a row is there: a look-up of its pair; most rows are settled by the first test.
+    """Whether a row is there; most rows are settled by the first test.
 
     As one text: put together call by call it would cost more than the rest of a start.
     """
     highest = max(item.position for item in there)
-    pairs = {
-        f"{item.stream} {item.partition} {item.topic} {item.sink_partition}": item for item in there
-    }
-    known = ", ".join(
-        f"{text(name)}, named_struct('position', {item.position}L, 'index', {item.index}L)"
-        for name, item in pairs.items()
+    known = _tested(there) if len(there) <= FEW else _looked_up(there)
+    return f"{_AT} <= {highest}L AND ({known})"
+
+
+def _tested(there: Sequence[There]) -> str:
+    """Whether a row is one of few pairs, and not behind its last: each pair is a test."""
+    return " OR ".join(
+        f"({ORIGIN}.stream = {text(item.stream)} AND {ORIGIN}.partition = {item.partition} "
+        f"AND topic = {text(item.topic)} AND partition = {item.sink_partition} "
+        f"AND ({_before(f'{item.position}L', f'{item.index}L')}))"
+        for item in there
     )
-    at = f"{ORIGIN}.position"
+
+
+def _looked_up(there: Sequence[There]) -> str:
+    """The same for many, of which a plan of tests would be long."""
+    known = ", ".join(
+        f"{text(f'{item.stream} {item.partition} {item.topic} {item.sink_partition}')}, "
+        f"named_struct('position', {item.position}L, 'index', {item.index}L)"
+        for item in there
+    )
     place = (
         f"concat_ws(' ', {ORIGIN}.stream, CAST({ORIGIN}.partition AS STRING), topic, "
         "CAST(partition AS STRING))"
     )
     last = f"try_element_at(map({known}), {place})"
-    before = f"{at} < {last}.position OR ({at} = {last}.position AND {INDEX} <= {last}.index)"
-    return f"{at} <= {highest}L AND coalesce({before}, false)"
+    return f"coalesce({_before(f'{last}.position', f'{last}.index')}, false)"
+
+
+def _before(position: str, index: str) -> str:
+    """Whether a row is not behind the last that is there."""
+    return f"{_AT} < {position} OR ({_AT} = {position} AND {INDEX} <= {index})"

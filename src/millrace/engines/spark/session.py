@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from millrace.engines.spark.java import java_class
 from millrace.errors import OperationFailed, nearest
 from millrace.model.job import Job
 
@@ -69,6 +70,11 @@ _DEEP = "-Xss8m"
 #: A small machine has no core to spare for a collector beside the work: a fifth less of its time.
 _FEW_CORES = 2
 _SMALL = "-XX:+UseSerialGC"
+#: Three errors with their stacks for each query that is stopped in the middle of a batch.
+_STOPS = (
+    "Aborting task|Abort(ing|ed) commit for partition .*"
+    "|Data source write support .* (is aborting|aborted)\\."
+)
 #: How real-time queries write commits, and insist that they are.
 _REAL_TIME = {"spark.sql.streaming.stateStore.checkpointFormatVersion": "2"}
 
@@ -114,7 +120,27 @@ def start_session(settings: DriverSettings) -> SparkSession:
             transient=True,
         ) from error
     session.sparkContext.setLogLevel("WARN")
+    _leave_out_stops()
     return session
+
+
+def _leave_out_stops() -> None:
+    """Leave out of the log what Spark says of every planned stop, as of an error.
+
+    Why a task really failed is told by who ran it, and by its query.
+    """
+    core = "org.apache.logging.log4j.core"
+    result = java_class(f"{core}.Filter$Result")
+    stops = java_class(f"{core}.filter.RegexFilter").createFilter(
+        _STOPS,
+        None,
+        False,  # noqa: FBT003 - whether the message is looked at before it is put together
+        result.DENY,
+        result.NEUTRAL,
+    )
+    context = java_class("org.apache.logging.log4j.LogManager").getContext(False)  # noqa: FBT003
+    context.getConfiguration().addFilter(stops)
+    context.updateLoggers()
 
 
 def _java_options() -> tuple[str, ...]:
@@ -147,10 +173,14 @@ def _defaults(settings: DriverSettings) -> dict[str, str]:
         "spark.default.parallelism": "2",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.ansi.enabled": "false",
+        # Spark leaves it out of streaming queries, with two warnings for each.
+        "spark.sql.adaptive.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.streaming.stopTimeout": "8s",
         "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
         "spark.cleaner.periodicGC.interval": "60min",
+        # A task of a real-time query keeps its consumer: 64, the default, are not kept but cleared.
+        "spark.kafka.consumer.cache.capacity": str(LOCAL_SLOTS),
         # Python workers hold a batch several times: 64 MB, the default, is much for large records.
         "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
         # Hadoop starts a chmod for every file that it writes, checksums included; not this one.
