@@ -80,6 +80,17 @@ ALONE = (
 )
 
 
+#: Modules that work out many cases of one thing: to watch each of their lines would take three
+#: times as long and show no more than the first cases do.
+COMPUTING = (
+    "tests/coordinator/test_histories.py",
+    "tests/coordinator/test_machine.py",
+    "tests/engines/spark/exact/test_functions.py",
+    "tests/engines/spark/exact/test_windows.py",
+    "tests/engines/spark/keyed/test_bucket.py",
+)
+
+
 #: Tests run much code once: what Java gains by compiling it better it never earns back here.
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -99,6 +110,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.spark)
         if path in ALONE:
             item.add_marker(pytest.mark.alone)
+        if path in COMPUTING:
+            item.add_marker(pytest.mark.computing)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

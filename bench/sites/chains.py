@@ -15,7 +15,7 @@ from millrace.experiment.figures import Fit, fitted
 
 LINEAR, THROUGH_SECONDS = 0.95, 60.0
 #: What is measured, in the order of a run.
-WHATS = ("deploy", "through", "modify", "delete")
+WHATS = ("deploy", "through", "modify", "modified through", "delete")
 
 
 class Campaign:
@@ -56,12 +56,18 @@ class Campaign:
             self._timed(number, "delete", size, [])
 
     def _modify(self, number: int, chain: Chain, chance: random.Random) -> None:
-        """Change the text of some jobs of a chain, then of more."""
+        """Change the text of some jobs of a chain, then of more.
+
+        A record passes before the next change: queries that were started are still planned then.
+        """
         versions = [0] * len(chain.sites)
-        for count in self._setting.sizes:
+        for turn, count in enumerate(self._setting.sizes, 1):
             for job in chance.sample(range(len(versions)), count):
                 versions[job] += 1
+            began = time.monotonic()
             self._timed(number, "modify", count, [chain], {chain.name: list(versions)})
+            passed = self._up.through(chain, before=turn) - began
+            self._note(number, "modified through", count, passed)
 
     def _timed(
         self,
@@ -115,6 +121,11 @@ def judge(part: SitePart, setting: Setting) -> None:
     deploy, modify = spreads["deploy"][most].mean, spreads["modify"][most].mean
     part.bars += [
         Bar(f"modify {most} against deploy {most}", modify / deploy, 1.0),
+        Bar(
+            f"modify {most} against delete {most} and deploy {most}",
+            modify / (deploy + spreads["delete"][most].mean),
+            1.0,
+        ),
         Bar(
             f"{most} jobs: apply to first record head to tail, most, s",
             spreads["through"][most].most,

@@ -42,13 +42,16 @@ class Up:
         """Return where the broker of a site is reached."""
         return str(self.client.site(site)["brokers"][NAME])
 
-    def through(self, chain: Chain) -> float:
-        """Send a record into a chain and return when it left, by the clock of `monotonic`."""
+    def through(self, chain: Chain, before: int = 0) -> float:
+        """Send a record into a chain and return when it left, by the clock of `monotonic`.
+
+        `before` it so many others were sent.
+        """
         (source, first), (sink, last) = chain.head, chain.tail
         producer = Producer({"bootstrap.servers": self.broker(first), "linger.ms": 0, **QUIET})
         settings = {"bootstrap.servers": self.broker(last), "group.id": "probe", **QUIET}
         with closing(Consumer({**settings, "fetch.wait.max.ms": 10})) as consumer:
-            consumer.assign([TopicPartition(sink, 0, 0)])
+            consumer.assign([TopicPartition(sink, 0, before)])
             producer.produce(source, b"x" * 100)
             producer.flush(30)
             until = time.monotonic() + THROUGH_SECONDS

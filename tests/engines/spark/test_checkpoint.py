@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import uuid
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from millrace.engines.spark.checkpoint import (
     Committed,
     committed,
+    name_query,
     read_start,
     tidy,
     write_start,
@@ -61,6 +63,15 @@ def test_started_and_nothing_more(tmp_path: Path) -> None:
     found = committed(made(tmp_path))
     assert (found.batch, found.positions, found.first) == (-1, {}, {})
     assert found.at is not None
+
+
+def test_a_query_keeps_the_name_that_it_got_first(tmp_path: Path) -> None:
+    name_query(tmp_path)
+    first = (tmp_path / "metadata").read_text()
+    assert str(uuid.UUID(json.loads(first)["id"])) in first
+    name_query(tmp_path)
+    assert (tmp_path / "metadata").read_text() == first
+    assert [path.name for path in tmp_path.iterdir()] == ["metadata"]
 
 
 def test_the_last_commit_counts_and_not_what_is_open(tmp_path: Path) -> None:

@@ -307,10 +307,13 @@ def trickle(case: Case, stream: str, pause: float = 0.01) -> Iterator[list[int]]
 
 
 def test_planned_stops_lose_nothing_and_repeat_nothing(lab: Lab) -> None:
-    """Stopped and started under a trickle: in a boundary, after the next one, and before one."""
+    """Stopped and started under a trickle: in a boundary, after the next one, and before one.
+
+    What is there already is looked for by tests (6 pairs of partitions), and by a look-up (12).
+    """
     text = """
     defaults: {streams: {partitions: 2}, jobs: {checkpoint: 5 s}}
-    streams: {raw: {schema: {id: int}}, fast: {}, even: {}, odd: {}, batch: {}}
+    streams: {raw: {schema: {id: int}, partitions: 3}, fast: {}, even: {}, odd: {}, batch: {}}
     jobs:
       fast: {from: raw, to: fast, mode: real-time, sql: "SELECT id FROM raw"}
       split: {from: raw, to: [even, odd], mode: real-time, python: "code:split"}
@@ -332,6 +335,8 @@ def test_planned_stops_lose_nothing_and_repeat_nothing(lab: Lab) -> None:
         case.start()
         flows(case, len(sent))
         check_once(case, len(sent))
+    said = (lab.place / "driver" / "driver.log").read_text("utf-8", "replace")
+    assert "Abort" not in said  # nobody takes a planned stop for an error
 
 
 def after_boundary(case: Case, job: str) -> None:
