@@ -332,14 +332,9 @@ class _Making:
         """Rows that know the record they came from: results and dead letters in one pass."""
         # Functions on the way may find records malformed that were not when they were read.
         sound = not self._lineage and not any(source.cause for source in self._sources)
+        about = {"lineage": self._lineage, "sound": sound}
         parts = [
-            staged(
-                Draft(self._session, whole),
-                list(part.columns),
-                part.stream,
-                lineage=self._lineage,
-                sound=sound,
-            )
+            staged(Draft(self._session, whole), list(part.columns), part.stream, **about)
             for whole, part in zip(wholes, self._parts, strict=True)
         ]
         if len(parts) == 1:

@@ -75,6 +75,16 @@ _STOPS = (
     "Aborting task|Abort(ing|ed) commit for partition .*"
     "|Data source write support .* (is aborting|aborted)\\."
 )
+#: Pages of Spark show the last of each; what they keep is the driver's memory.
+_PAGES = {
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "500",
+    "spark.sql.ui.retainedExecutions": "20",
+    "spark.sql.streaming.ui.retainedQueries": "20",
+    "spark.sql.streaming.ui.retainedProgressUpdates": "10",
+    "spark.sql.streaming.numRecentProgressUpdates": "20",
+}
 #: How real-time queries write commits, and insist that they are.
 _REAL_TIME = {"spark.sql.streaming.stateStore.checkpointFormatVersion": "2"}
 
@@ -160,14 +170,7 @@ def _defaults(settings: DriverSettings) -> dict[str, str]:
         "spark.sql.warehouse.dir": str(settings.place / "warehouse"),
         "spark.ui.port": "0",
         "spark.ui.showConsoleProgress": "false",
-        # Pages of Spark show the last of each; what they keep is the driver's memory.
-        "spark.ui.retainedJobs": "50",
-        "spark.ui.retainedStages": "50",
-        "spark.ui.retainedTasks": "500",
-        "spark.sql.ui.retainedExecutions": "20",
-        "spark.sql.streaming.ui.retainedQueries": "20",
-        "spark.sql.streaming.ui.retainedProgressUpdates": "10",
-        "spark.sql.streaming.numRecentProgressUpdates": "20",
+        **_PAGES,
         # A batch that is written in a transaction passes the driver: its size has its own limit.
         "spark.driver.maxResultSize": "0",
         "spark.default.parallelism": "2",
