@@ -145,7 +145,7 @@ def _written(there: Sequence[There]) -> str:
     """
     highest = max(item.position for item in there)
     known = _tested(there) if len(there) <= FEW else _looked_up(there)
-    return f"{_AT} <= {highest}L AND ({known})"
+    return f"{_AT} <= {highest}L AND coalesce({known}, false)"  # what is not known is not there
 
 
 def _tested(there: Sequence[There]) -> str:
@@ -160,17 +160,19 @@ def _tested(there: Sequence[There]) -> str:
 
 def _looked_up(there: Sequence[There]) -> str:
     """The same for many, of which a plan of tests would be long."""
+    pairs = {
+        f"{item.stream} {item.partition} {item.topic} {item.sink_partition}": item for item in there
+    }
     known = ", ".join(
-        f"{text(f'{item.stream} {item.partition} {item.topic} {item.sink_partition}')}, "
-        f"named_struct('position', {item.position}L, 'index', {item.index}L)"
-        for item in there
+        f"{text(name)}, named_struct('position', {item.position}L, 'index', {item.index}L)"
+        for name, item in pairs.items()
     )
     place = (
         f"concat_ws(' ', {ORIGIN}.stream, CAST({ORIGIN}.partition AS STRING), topic, "
         "CAST(partition AS STRING))"
     )
     last = f"try_element_at(map({known}), {place})"
-    return f"coalesce({_before(f'{last}.position', f'{last}.index')}, false)"
+    return _before(f"{last}.position", f"{last}.index")
 
 
 def _before(position: str, index: str) -> str:
