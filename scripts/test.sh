@@ -4,7 +4,7 @@
 # whole Spark, two at a time: with more of them Spark's Python processes start too slowly; then those
 # that put sites under load, one after another. `python scripts/shares.py` says what took how long.
 set -eu
-rm -f .coverage .coverage.*
+rm -rf .coverage .coverage.* build/tests
 status=0
 none=5 # pytest's word for "no test was chosen", which happens when arguments choose a few
 coverage run -m pytest -q -n "$(($(nproc) + 1))" --dist loadfile -m "not spark and not computing" --durations=25 \

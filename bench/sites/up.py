@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -52,12 +53,16 @@ class Up:
         settings = {"bootstrap.servers": self.broker(last), "group.id": "probe", **QUIET}
         with closing(Consumer({**settings, "fetch.wait.max.ms": 10})) as consumer:
             consumer.assign([TopicPartition(sink, 0, before)])
-            producer.produce(source, b"x" * 100)
+            sent = uuid.uuid4().hex.encode() * 3
+            producer.produce(source, sent)
             producer.flush(30)
             until = time.monotonic() + THROUGH_SECONDS
             while time.monotonic() < until:
                 message = consumer.poll(0.2)
                 if message is not None and not message.error():
+                    if message.value() != sent:
+                        problem = f"{chain.name}: another record came at {before}"
+                        raise ValueError(problem)
                     return time.monotonic()
         problem = f"no record came through {chain.name} in {THROUGH_SECONDS:.0f} s"
         raise TimeoutError(problem)

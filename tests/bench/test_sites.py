@@ -35,6 +35,7 @@ def test_runs_become_spreads() -> None:
 
 def test_chains_are_judged_by_lines_and_by_their_longest(tmp_path: Path) -> None:
     part, each = SitePart("chains"), {"deploy": 0.4, "through": 0.5, "modify": 0.2, "delete": 0.1}
+    each["modified through"] = 0.3
     for what, seconds in each.items():
         for jobs in (1, 10, 100):
             run = {"round": 0, "what": what, "jobs": jobs, "seconds": 2 + seconds * jobs}
@@ -43,6 +44,8 @@ def test_chains_are_judged_by_lines_and_by_their_longest(tmp_path: Path) -> None
     assert all(bar.met for bar in part.bars)
     assert part.rows["deploy, straight line"]["s for each job"] == pytest.approx(0.4)
     assert part.rows["modify 100, s"] == {"min": 22.0, "mean": 22.0, "max": 22.0}
+    assert part.rows["modified through 100, s"]["mean"] == 32.0
+    assert "modify 100 takes 0.41 of the time to delete and to deploy 100 anew" in part.notes
     assert '"met": true' in part.write(tmp_path).read_text()
     assert draw(part, tmp_path).read_text().startswith("<?xml")
     assert (tmp_path / "sites-chains.png").exists()

@@ -74,6 +74,16 @@ def test_a_query_keeps_the_name_that_it_got_first(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["metadata"]
 
 
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_query_that_lost_its_name_gets_no_other(tmp_path: Path, commit: bool) -> None:
+    """Spark says then that the checkpoint is broken."""
+    place = made(tmp_path)
+    batch(place, 0, {"a": {"0": 1}}, commit=commit)
+    (place / "metadata").unlink()
+    name_query(place)
+    assert not (place / "metadata").exists()
+
+
 def test_the_last_commit_counts_and_not_what_is_open(tmp_path: Path) -> None:
     place = made(tmp_path, sources=[{"a": {"0": 0}}])
     batch(place, 0, {"a": {"0": 3}})

@@ -73,9 +73,13 @@ def make_folders(checkpoint: Path, sources: int) -> None:
 
 
 def name_query(checkpoint: Path) -> None:
-    """Write the query's id that Spark would write, for which it starts a process, too."""
+    """Write the id of a new query that Spark would write, for which it starts a process, too.
+
+    One with batches that has lost its id is left alone: Spark refuses to go on with it.
+    """
     file, fresh = checkpoint / "metadata", checkpoint / "metadata.new"
-    if not file.is_file():
+    old = any(_batches(checkpoint / folder) for folder in ("offsets", "commits"))
+    if not file.is_file() and not old:
         fresh.write_text(json.dumps({"id": str(uuid.uuid4())}), encoding="utf-8")
         fresh.replace(file)
 

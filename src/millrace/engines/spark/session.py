@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,10 +71,12 @@ _DEEP = "-Xss8m"
 #: A small machine has no core to spare for a collector beside the work: a fifth less of its time.
 _FEW_CORES = 2
 _SMALL = "-XX:+UseSerialGC"
-#: Three errors with their stacks for each query that is stopped in the middle of a batch.
-_STOPS = (
+#: Errors with their stacks for each query that is stopped in the middle of a batch, and warnings
+#: for each that starts.
+_USUAL = (
     "Aborting task|Abort(ing|ed) commit for partition .*"
     "|Data source write support .* (is aborting|aborted)\\."
+    "|Disabling AQE since .*|spark.sql.adaptive.enabled is not supported in streaming .*"
 )
 #: Pages of Spark show the last of each; what they keep is the driver's memory.
 _PAGES = {
@@ -130,26 +133,28 @@ def start_session(settings: DriverSettings) -> SparkSession:
             transient=True,
         ) from error
     session.sparkContext.setLogLevel("WARN")
-    _leave_out_stops()
+    with suppress(Exception):  # a longer log is no reason not to start
+        _leave_out_usual()
     return session
 
 
-def _leave_out_stops() -> None:
-    """Leave out of the log what Spark says of every planned stop, as of an error.
+def _leave_out_usual() -> None:
+    """Leave out of the log what Spark says of every start and, as of an error, every planned stop.
 
-    Why a task really failed is told by who ran it, and by its query.
+    Why a task really failed is told by who ran it, and by its query. The filter is asked of what
+    the level lets pass, not of all that Java's code could say.
     """
     core = "org.apache.logging.log4j.core"
     result = java_class(f"{core}.Filter$Result")
-    stops = java_class(f"{core}.filter.RegexFilter").createFilter(
-        _STOPS,
+    usual = java_class(f"{core}.filter.RegexFilter").createFilter(
+        _USUAL,
         None,
         False,  # noqa: FBT003 - whether the message is looked at before it is put together
         result.DENY,
         result.NEUTRAL,
     )
     context = java_class("org.apache.logging.log4j.LogManager").getContext(False)  # noqa: FBT003
-    context.getConfiguration().addFilter(stops)
+    context.getConfiguration().getRootLogger().addFilter(usual)
     context.updateLoggers()
 
 
@@ -176,8 +181,6 @@ def _defaults(settings: DriverSettings) -> dict[str, str]:
         "spark.default.parallelism": "2",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.ansi.enabled": "false",
-        # Spark leaves it out of streaming queries, with two warnings for each.
-        "spark.sql.adaptive.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.streaming.stopTimeout": "8s",
         "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
