@@ -326,6 +326,8 @@ def test_a_lost_session_is_counted(settings: dict[str, str], spool: Path) -> Non
     with receiving(config) as running:
         forget(settings, "lost")
         assert eventually(lambda: running.receiver.counts["sessions_lost"] == 1)
+        # It is known before it has subscribed again: only then it gets what is sent.
+        assert eventually(lambda: running.receiver.counts["connected_since"] is not None)
         MqttLog(settings).write("lost", [Record(b"1")])
         assert holds(spool, 1)
     forget(settings, "lost")
