@@ -22,7 +22,7 @@ from millrace.engines.spark.map_job import inside_rows, map_rows
 from millrace.engines.spark.member import Alone, Member
 from millrace.engines.spark.outside.bridge import outside
 from millrace.engines.spark.outside.carried import by_spark
-from millrace.engines.spark.plans import Draft
+from millrace.engines.spark.plans import Sketch
 from millrace.engines.spark.prepared import Compiled
 from millrace.engines.spark.results import results
 from millrace.engines.spark.seam import Seam, mapped_seam, passed, seam
@@ -236,7 +236,7 @@ class _Making:
             self._seams[name] = made = mapped_seam(streams[name], rows)
             self._causes[name] = made.cause
         else:
-            self._own = addressed(Draft.on(rows), target).frame()
+            self._own = addressed(Sketch.on(rows), target).frame()
 
     def _exact(self, order: JobOrder, sources: Sequence[Source]) -> None:
         """Put windows of our own on top."""
@@ -334,24 +334,24 @@ class _Making:
         sound = not self._lineage and not any(source.cause for source in self._sources)
         about = {"lineage": self._lineage, "sound": sound}
         parts = [
-            staged(Draft(self._session, whole), list(part.columns), part.stream, **about)
+            staged(Sketch(self._session, whole), list(part.columns), part.stream, **about)
             for whole, part in zip(wholes, self._parts, strict=True)
         ]
         if len(parts) == 1:
             return routed(parts[0], target).frame()
         together = fanned([part.frame() for part in parts], self._sources[0].base)
-        return routed(Draft.on(together), target).frame()
+        return routed(Sketch.on(together), target).frame()
 
     def _plain(self, target: Target) -> DataFrame:
         """Rows that don't, and beside them the dead letters of each input."""
         rows = _union(
             [
-                plain_rows(Draft.on(part.frame), list(part.columns), part.stream, target).frame()
+                plain_rows(Sketch.on(part.frame), list(part.columns), part.stream, target).frame()
                 for part in self._parts
             ]
         )
         bases = [s.bare for s in self._sources if s.stream.name in target.letters]
-        dead = [letter_rows(Draft.on(base), target).frame() for base in bases if base is not None]
+        dead = [letter_rows(Sketch.on(base), target).frame() for base in bases if base is not None]
         return _union([rows, *(frame.select(*rows.columns) for frame in dead)])
 
     def _shares(self, made: Compiled) -> tuple[Share, ...]:

@@ -13,7 +13,7 @@ from millrace.engines.spark.farm import dealt
 from millrace.engines.spark.fate import DROPPED, MALFORMED, USED
 from millrace.engines.spark.formats import encoded, text
 from millrace.engines.spark.map_worker import INSIDE_OUTPUT, MOST_RESULTS, OUTPUT, MapTask
-from millrace.engines.spark.plans import Draft
+from millrace.engines.spark.plans import Sketch
 from millrace.engines.spark.sink import (
     CAUSE,
     FATE,
@@ -35,7 +35,7 @@ def map_rows(order: JobOrder, sources: Sequence[Source], target: Target) -> Data
     keyed = [place for place, _, _, key, _ in task.outputs.values() if key]
     made = dealt(_records(sources), order.job).mapInArrow(task.__call__, OUTPUT)
     rows = origins(made, sources, keyed)
-    return addressed(Draft.on(rows), target, caused=True).frame()
+    return addressed(Sketch.on(rows), target, caused=True).frame()
 
 
 def inside_rows(order: JobOrder, sources: Sequence[Source], target: Target) -> DataFrame:

@@ -29,30 +29,30 @@ def frame_of(session: SparkSession, plan: Any) -> DataFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class Sketch:
     """Steps on a plan, said in SQL, that Spark analyzes all at once when they become a frame."""
 
     session: SparkSession
     plan: Any
 
     @classmethod
-    def on(cls, frame: DataFrame) -> Draft:
+    def on(cls, frame: DataFrame) -> Sketch:
         """Begin on the plan of a frame."""
         return cls(frame.sparkSession, analyzed(frame))
 
-    def select(self, *columns: str) -> Draft:
+    def select(self, *columns: str) -> Sketch:
         """Pick or make columns."""
-        return Draft(self.session, logical("Project")(self._named(columns), self.plan))
+        return Sketch(self.session, logical("Project")(self._named(columns), self.plan))
 
-    def where(self, condition: str) -> Draft:
+    def where(self, condition: str) -> Sketch:
         """Leave rows out that don't meet a condition."""
         test = self._parser().parseExpression(condition)
-        return Draft(self.session, logical("Filter")(test, self.plan))
+        return Sketch(self.session, logical("Filter")(test, self.plan))
 
-    def observe(self, name: str, *counts: str) -> Draft:
+    def observe(self, name: str, *counts: str) -> Sketch:
         """Let the query report counts of the rows under a name."""
         counted = logical("CollectMetrics")(name, self._named(counts), self.plan, 0)
-        return Draft(self.session, counted)
+        return Sketch(self.session, counted)
 
     def frame(self) -> DataFrame:
         """Return the frame; raises what Spark says of steps that it does not understand."""
@@ -101,8 +101,9 @@ def seq_of(values: Sequence[Any]) -> Any:
 
 def picked(plan: Any, count: int, *, unless_last: bool) -> Any:
     """Return the first columns of a plan; `unless_last` of rows whose last column is not true."""
-    test = expression("Not")(plan.output().last()) if unless_last else None
-    below = plan if test is None else logical("Filter")(test, plan)
+    below = plan
+    if unless_last:
+        below = logical("Filter")(expression("Not")(plan.output().last()), plan)
     return _known(logical("Project")(plan.output().take(count), below))
 
 

@@ -32,7 +32,7 @@ from millrace.engines.spark.outside.carried import by_spark
 from millrace.engines.spark.outside.feed import ended
 from millrace.engines.spark.outside.sink import Sink, sink_of
 from millrace.engines.spark.planned import shortened
-from millrace.engines.spark.plans import Draft
+from millrace.engines.spark.plans import Sketch
 from millrace.engines.spark.prepared import Compiled
 from millrace.engines.spark.sink import FATE, FIRST, INDEX, ROW, STREAM, Target
 from millrace.engines.spark.source import ORIGIN
@@ -307,7 +307,7 @@ def finished(
             for place, name in enumerate(target.outputs)
         }
     if not compiled.carries:
-        counted = Draft.on(rows).observe("out", "count(1) AS rows", *_counts(written))
+        counted = Sketch.on(rows).observe("out", "count(1) AS rows", *_counts(written))
         return counted.select(*ROW).frame(), 0
     first = "" if compiled.one_to_one else f" AND {FIRST}"
     fates = {
@@ -315,7 +315,7 @@ def finished(
         "malformed": f"{FATE} = {MALFORMED}",
         "dropped": f"{FATE} = {DROPPED}{first}",
     }
-    counted = Draft.on(rows).observe("out", *_counts(fates if compiled.only else fates | written))
+    counted = Sketch.on(rows).observe("out", *_counts(fates if compiled.only else fates | written))
     known = before if compiled.resumes else Committed()
     there = resume.tail_of(session, target.job, _logs(compiled, log), known)
     left = resume.unwritten(counted, there)

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from millrace.engines.spark.checkpoint import Committed
 from millrace.engines.spark.formats import text
-from millrace.engines.spark.plans import Draft
+from millrace.engines.spark.plans import Sketch
 from millrace.engines.spark.sink import INDEX
 from millrace.engines.spark.source import ORIGIN
 from millrace.model.stream import Stream
@@ -131,7 +131,7 @@ def _tail(
     )
 
 
-def unwritten(rows: Draft, there: Sequence[There]) -> Draft:
+def unwritten(rows: Sketch, there: Sequence[There]) -> Sketch:
     """Return the rows that are not in the sink yet."""
     if not there:
         return rows

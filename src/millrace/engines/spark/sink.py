@@ -13,7 +13,7 @@ from typing import Any
 
 from millrace.engines.spark.fate import DROPPED, MALFORMED, USED
 from millrace.engines.spark.formats import encoded, quoted, text
-from millrace.engines.spark.plans import Draft
+from millrace.engines.spark.plans import Sketch
 from millrace.engines.spark.source import BAD, ORIGIN
 from millrace.model.stream import Stream
 from millrace.ports import CAUSE_HEADER, ORIGIN_HEADER, TIMES_HEADER
@@ -44,13 +44,13 @@ class Target:
 
 
 def staged(
-    rows: Draft,
+    rows: Sketch,
     columns: Sequence[str],
     output: Stream,
     *,
     lineage: bool = False,
     sound: bool = False,
-) -> Draft:
+) -> Sketch:
     """Return key and value of a query's results, with the origin of each and if it is malformed.
 
     They are those of a job with one output; `fanned` puts several together. With `sound` no row is
@@ -70,7 +70,7 @@ def staged(
     )
 
 
-def routed(rows: Draft, target: Target) -> Draft:
+def routed(rows: Sketch, target: Target) -> Sketch:
     """Return staged rows as rows of the sink: results and dead letters."""
     limits = [str(target.largest(stream)) for stream in target.outputs.values()]
     limit = _chosen(OUT, dict(enumerate(limits)))
@@ -82,7 +82,7 @@ def routed(rows: Draft, target: Target) -> Draft:
     return addressed(fated, target)
 
 
-def letter_rows(base: Draft, target: Target) -> Draft:
+def letter_rows(base: Sketch, target: Target) -> Sketch:
     """Return the dead letters of an input whose query loses origins."""
     rows = base.where(BAD).select(
         f"CAST(NULL AS BINARY) AS {KEY}",
@@ -96,7 +96,7 @@ def letter_rows(base: Draft, target: Target) -> Draft:
     return addressed(rows, target)
 
 
-def plain_rows(rows: Draft, columns: Sequence[str], output: Stream, target: Target) -> Draft:
+def plain_rows(rows: Sketch, columns: Sequence[str], output: Stream, target: Target) -> Sketch:
     """Return the results of a query that loses origins: only the job is in their header.
 
     One that is larger than its stream takes becomes a dead letter without payload, where there is
@@ -120,7 +120,7 @@ def plain_rows(rows: Draft, columns: Sequence[str], output: Stream, target: Targ
     )
 
 
-def addressed(rows: Draft, target: Target, *, caused: bool = False) -> Draft:
+def addressed(rows: Sketch, target: Target, *, caused: bool = False) -> Sketch:
     """Make rows of the sink of rows with key, value, origin, fate, output, index and first.
 
     Rows that are `caused` say why they are dead. What is said here is planned anew by Spark at
@@ -147,14 +147,14 @@ def addressed(rows: Draft, target: Target, *, caused: bool = False) -> Draft:
 
 
 def _rows(
-    rows: Draft,
+    rows: Sketch,
     outputs: Sequence[Stream],
     topic: str,
     key: str,
     value: str,
     headers: str,
     count: str,
-) -> Draft:
+) -> Sketch:
     """Rows of the sink by what each of its columns is, and what is counted of them."""
     return rows.select(
         f"{topic} AS topic",

@@ -20,7 +20,7 @@ from millrace.engines.spark.fit import check_fit
 from millrace.engines.spark.formats import Schema, ddl, encoded, key_text, quoted, text
 from millrace.engines.spark.kept_fields import check_same
 from millrace.engines.spark.map_job import map_task
-from millrace.engines.spark.plans import Draft
+from millrace.engines.spark.plans import Sketch
 from millrace.engines.spark.seats import PARTITIONS, SEAT, bucket_seat, source_seat
 from millrace.engines.spark.sink import (
     CAUSE,
@@ -284,4 +284,4 @@ def _rows(
     largest = max(target.largest(output) for output in target.outputs.values())
     large = f"{FATE} = {USED} AND length({VALUE}) > {largest}"
     fated = rows.withColumn(FATE, F.expr(f"if({large}, {DROPPED}, {FATE})"))
-    return addressed(Draft.on(fated), target, caused=True).frame()
+    return addressed(Sketch.on(fated), target, caused=True).frame()

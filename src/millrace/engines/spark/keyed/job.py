@@ -16,7 +16,7 @@ from millrace.engines.spark.keyed.pages import BUCKETS
 from millrace.engines.spark.keyed.turns import RECORD, TURN
 from millrace.engines.spark.keyed.work import COLUMNS, KeyedTask
 from millrace.engines.spark.map_job import map_task, origins
-from millrace.engines.spark.plans import Draft
+from millrace.engines.spark.plans import Sketch
 from millrace.engines.spark.seats import PARTITIONS, SEAT, bucket_seat, source_seat
 from millrace.engines.spark.sink import Target, addressed
 from millrace.engines.spark.source import BAD, ORIGIN, Source
@@ -47,7 +47,7 @@ def keyed_rows(
         Keeping(task), ddl(COLUMNS), "Append", "None"
     )
     keyed = [place for place, _, _, key, _ in task.map.outputs.values() if key]
-    rows = addressed(Draft.on(origins(kept, sources, keyed)), target, caused=True).frame()
+    rows = addressed(Sketch.on(origins(kept, sources, keyed)), target, caused=True).frame()
     return rows, _noted(fields, timed=timed)
 
 
