@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from millrace.brokers.kafka import KafkaLog, KafkaTransactions
+from millrace.brokers.kafka import KafkaTransactions, KeptLogs
 from millrace.engines.spark.host import serve
 
 if __name__ == "__main__":
-    serve(KafkaTransactions, KafkaLog)
+    serve(KafkaTransactions, KeptLogs())

@@ -309,12 +309,15 @@ def trickle(case: Case, stream: str, pause: float = 0.01) -> Iterator[list[int]]
 def test_planned_stops_lose_nothing_and_repeat_nothing(lab: Lab) -> None:
     """Stopped and started under a trickle: in a boundary, after the next one, and before one.
 
-    What is there already is looked for by tests (6 pairs of partitions), and by a look-up (12).
+    What is there already is looked for by tests (6 pairs of partitions), by a look-up (12), and by
+    positions alone where there is one place for it.
     """
     text = """
     defaults: {streams: {partitions: 2}, jobs: {checkpoint: 5 s}}
-    streams: {raw: {schema: {id: int}, partitions: 3}, fast: {}, even: {}, odd: {}, batch: {}}
+    streams: {raw: {schema: {id: int}, partitions: 3}, fast: {}, even: {}, odd: {}, batch: {},
+              one: {partitions: 1}}
     jobs:
+      one: {from: raw, to: one, mode: real-time, sql: "SELECT id FROM raw"}
       fast: {from: raw, to: fast, mode: real-time, sql: "SELECT id FROM raw"}
       split: {from: raw, to: [even, odd], mode: real-time, python: "code:split"}
       batch: {from: raw, to: batch, mode: micro-batch, sql: "SELECT id FROM raw"}
@@ -359,16 +362,16 @@ def in_boundary(case: Case, job: str) -> None:
 
 def flows(case: Case, least: int) -> None:
     """Wait until every job has written so many records."""
-    for streams in (("fast",), ("even", "odd"), ("batch",)):
+    for streams in (("one",), ("fast",), ("even", "odd"), ("batch",)):
         wait_until(lambda s=streams: sum(map(case.count, s)) >= least, streams)  # type: ignore[misc]
 
 
 def check_once(case: Case, count: int) -> None:
-    for streams in (("fast",), ("even", "odd"), ("batch",)):
+    for streams in (("one",), ("fast",), ("even", "odd"), ("batch",)):
         records = [record for stream in streams for record in case.read(stream)]
         found = Counter(item["id"] for item in objects(records))
         assert found == Counter(range(count)), streams
-    for job in ("fast", "split", "batch"):
+    for job in ("one", "fast", "split", "batch"):
         fates = case.fates(job, count)
         assert (fates.read, fates.lost_sight) == (count, 0), job
 

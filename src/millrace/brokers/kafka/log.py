@@ -1,11 +1,11 @@
-"""Kafka as a log; with `broker` the only user of confluent_kafka."""
+"""Kafka as a log."""
 
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any
 
 from confluent_kafka import (
@@ -18,23 +18,26 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from millrace.brokers.kafka.failures import Complaints, failure, metadata
+from millrace.brokers.kafka.failures import failure, metadata
+from millrace.brokers.kafka.readers import LARGEST, Readers
 from millrace.brokers.kafka.topics import OVERHEAD
 from millrace.errors import OperationFailed
 from millrace.ports import Record, Span
 
 #: How long a call to the broker may take, in seconds.
 LIMIT = 30.0
-_LARGEST = 256 * 1024 * 1024
+#: So many readers of a broker are kept by who asks often.
+KEPT = 4
 #: So many bytes of records are held in memory at once.
 _MUCH = 64 * 1024 * 1024
 
 
 class KafkaLog:
-    """Reads and writes topics; every call opens and closes its own client."""
+    """Reads and writes topics; every call opens and closes its own client, unless some are kept."""
 
-    def __init__(self, settings: Mapping[str, str]) -> None:
+    def __init__(self, settings: Mapping[str, str], *, keep: int = 0) -> None:
         self._settings = dict(settings)
+        self._readers = Readers(settings, keep)
 
     def write(self, stream: str, records: Iterable[Record]) -> int:
         """Append records; see the port."""
@@ -68,7 +71,7 @@ class KafkaLog:
                 **self._settings,
                 "enable.idempotence": True,
                 "linger.ms": 5,
-                "message.max.bytes": _LARGEST,
+                "message.max.bytes": LARGEST,
                 # A topic takes batches up to max_record and this; librdkafka splits none.
                 "batch.size": OVERHEAD,
                 "queue.buffering.max.kbytes": 1_048_576,
@@ -145,18 +148,21 @@ class KafkaLog:
     @contextmanager
     def _reader(self, stream: str) -> Iterator[tuple[Consumer, list[int]]]:
         """Give a consumer and the stream's partitions; raises if the stream is not there."""
-        consumer, complaints = None, Complaints()
+        reader, whole = None, False
         try:
-            consumer = self._consumer(complaints)
-            topic = metadata(consumer, complaints, stream).topics[stream]
+            reader = self._readers.take()
+            topic = metadata(reader.consumer, reader.complaints, stream).topics[stream]
             if topic.error is not None:
                 raise failure(topic.error, self._settings, stream)
-            yield consumer, sorted(topic.partitions)
+            yield reader.consumer, sorted(topic.partitions)
+            whole = True
         except KafkaException as error:
             raise failure(error.args[0], self._settings, stream) from error
         finally:
-            if consumer is not None:
-                consumer.close()
+            if whole and reader is not None:
+                self._readers.give_back(reader)
+            elif reader is not None:
+                reader.consumer.close()
 
     def _record(
         self,
@@ -209,23 +215,6 @@ class KafkaLog:
                 found.append(record)
             return found
 
-    def _consumer(self, complaints: Complaints) -> Consumer:
-        return Consumer(
-            {
-                **self._settings,
-                "group.id": f"millrace-{uuid.uuid4()}",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "auto.offset.reset": "earliest",
-                "fetch.wait.max.ms": 50,
-                "fetch.message.max.bytes": 16 * 1024 * 1024,
-                "receive.message.max.bytes": 2 * _LARGEST,
-                "fetch.max.bytes": _LARGEST,
-                "log_level": 2,
-                "error_cb": complaints,
-            }
-        )
-
 
 def _span(consumer: Consumer, stream: str, part: int) -> Span:
     return Span(*consumer.get_watermark_offsets(TopicPartition(stream, part), LIMIT))
@@ -240,6 +229,19 @@ def _since(consumer: Consumer, stream: str, partitions: list[int], time: int) ->
         else _span(consumer, stream, item.partition).end
         for item in consumer.offsets_for_times(asked, LIMIT)
     }
+
+
+class KeptLogs:
+    """Gives the logs of brokers to a process that asks them often."""
+
+    def __init__(self) -> None:
+        self._logs: dict[frozenset[tuple[str, str]], KafkaLog] = {}
+        self._lock = Lock()
+
+    def __call__(self, settings: Mapping[str, str]) -> KafkaLog:
+        """Return the log that is reached by a client's settings; the same for the same."""
+        with self._lock:
+            return self._logs.setdefault(frozenset(settings.items()), KafkaLog(settings, keep=KEPT))
 
 
 def record_of(message: Message, partition: int, position: int) -> Record:

@@ -30,6 +30,8 @@ from millrace.engines.spark.source import Source
 
 #: Operators that only rename what is below them.
 _NAMES_ONLY = frozenset({"SubqueryAlias", "View"})
+#: Operators of which is known that they have one below; to ask for all is three calls.
+_ONE_BELOW = frozenset({"Project", "Filter", "SubqueryAlias"})
 _KEEPS_STATE = frozenset(
     {
         "Aggregate",
@@ -74,7 +76,7 @@ def operators(frames: Sequence[DataFrame]) -> Operators:
         if name == "View":
             continue
         names.append(name)
-        below = children(node)
+        below = [node.child()] if name in _ONE_BELOW else children(node)
         if name in _KEEPS_STATE and all(n.isStreaming() for n in below):
             state.append(_state_of(node, name))
         pending.extend(below)
@@ -184,7 +186,7 @@ class _Chain:
         if name not in ("View", "Project"):
             return None
         top = node.child() if name == "View" else node
-        for found in _below_view(top):
+        for found in _below_view(top, name_of(top) if name == "View" else name):
             for index, base in enumerate(self._bases):
                 if not found.fastEquals(base):
                     continue
@@ -197,11 +199,12 @@ class _Chain:
         return None
 
 
-def _below_view(top: Any) -> Iterator[Any]:
+def _below_view(top: Any, name: str) -> Iterator[Any]:
     """What may be the input below what `Source.view` puts on it: columns, a test, counts."""
-    for name in ("Project", "Filter", "CollectMetrics"):
-        if name_of(top) == name:
+    for step in ("Project", "Filter", "CollectMetrics"):
+        if name == step:
             top = top.child()
             yield top
-        elif name == "Project":
+            name = name_of(top)
+        elif step == "Project":
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 from urllib.parse import quote
 
@@ -137,12 +138,15 @@ class _Making:
         if job.state is not None:
             self._state(order, sources)
             return
-        frames = results(self._session, order, sources)
+        frames = results(self._session, order, sources, counts=False)
         if self._chain and self._passes(job, frames, sources):
             return
         plans = _plans(frames, sources)
-        if None in plans.values() and any(source.passing for source in sources):
-            sources = [self._seams[port.stream].source(port, loose=False) for port in job.inputs]
+        if None in plans.values() and (job.sql or any(source.passing for source in sources)):
+            sources = [
+                self._seams[it.stream.name].source(it.input, loose=False) if it.passing else it
+                for it in sources
+            ]
             frames = results(self._session, order, sources)
             plans = _plans(frames, sources)
         self._frames += frames.values()
@@ -337,10 +341,10 @@ class _Making:
             staged(Sketch(self._session, whole), list(part.columns), part.stream, **about)
             for whole, part in zip(wholes, self._parts, strict=True)
         ]
-        if len(parts) == 1:
-            return routed(parts[0], target).frame()
-        together = fanned([part.frame() for part in parts], self._sources[0].base)
-        return routed(Sketch.on(together), target).frame()
+        together = parts[0]
+        if len(parts) > 1:
+            together = Sketch.on(fanned([it.frame() for it in parts], self._sources[0].base))
+        return routed(together, target, sound=sound).frame()
 
     def _plain(self, target: Target) -> DataFrame:
         """Rows that don't, and beside them the dead letters of each input."""
@@ -389,10 +393,7 @@ def job_name(order: JobOrder) -> str:
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:
-    first, *rest = frames
-    for frame in rest:
-        first = first.unionByName(frame)
-    return first
+    return reduce(DataFrame.unionByName, frames)
 
 
 def _may_be_malformed(stream: Stream) -> bool:

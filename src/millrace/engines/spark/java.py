@@ -34,10 +34,15 @@ def java_class(name: str) -> Any:
 
 def scala_object(name: str) -> Any:
     """Return the Scala object of a name."""
-    known = vars(java_class(f"{name}$"))
-    if "MODULE$" not in known:
-        known["MODULE$"] = getattr(java_class(f"{name}$"), "MODULE$")
-    return known["MODULE$"]
+    return java_member(f"{name}$", "MODULE$")
+
+
+def java_member(name: str, member: str) -> Any:
+    """Return what belongs to a class itself: a method without an object, or a value."""
+    known = vars(java_class(name))
+    if member not in known:
+        known[member] = getattr(java_class(name), member)
+    return known[member]
 
 
 def remember_classes() -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from millrace.engines.spark.java import CATALYST, CLASSIC, java_class, scala_object
+from millrace.engines.spark.java import CATALYST, scala_object
+from millrace.engines.spark.plans import analyzed, frame_of
 
 
 def shortened(rows: DataFrame) -> DataFrame:
@@ -18,9 +19,8 @@ def shortened(rows: DataFrame) -> DataFrame:
     A plan that asks for the time is left alone: the optimizer puts in the time of now.
     """
     session = rows.sparkSession
-    plan = rows._jdf.queryExecution().analyzed()
+    plan = analyzed(rows)
     if plan.containsPattern(scala_object(f"{CATALYST}.trees.TreePattern").CURRENT_LIKE()):
         return rows
-    own = session._jsparkSession
-    short = own.sessionState().optimizer().execute(plan)
-    return DataFrame(java_class(f"{CLASSIC}.Dataset").ofRows(own, short), session)
+    short = session._jsparkSession.sessionState().optimizer().execute(plan)
+    return frame_of(session, short)

@@ -2,7 +2,8 @@
 
 Each step of a DataFrame is a plan that Spark analyzes from its top, some ten milliseconds in a new
 driver: a query of a hundred jobs has too many steps for that. What only picks, tests or counts
-columns that are known already is built here without it.
+columns that are known already is built here without it. And each thing of Java's that Python holds
+is a call to get it and one to let it go: what is used often is held on to.
 """
 
 from __future__ import annotations
@@ -10,22 +11,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 
-from millrace.engines.spark.java import CATALYST, CLASSIC, java_class, scala_object
+from millrace.engines.spark.java import (
+    CATALYST,
+    CLASSIC,
+    java_class,
+    java_member,
+    scala_object,
+)
 
 _VIEWS = "org.apache.spark.sql.execution.command.ViewHelper"
+#: The plans of frames that are there: that of a frame never changes.
+_plans: WeakKeyDictionary[DataFrame, Any] = WeakKeyDictionary()
 
 
 def analyzed(frame: DataFrame) -> Any:
     """Return the plan of a frame."""
-    return frame._jdf.queryExecution().analyzed()
+    if frame not in _plans:
+        _plans[frame] = frame._jdf.queryExecution().analyzed()
+    return _plans[frame]
 
 
 def frame_of(session: SparkSession, plan: Any) -> DataFrame:
     """Return a plan as a frame."""
-    return DataFrame(java_class(f"{CLASSIC}.Dataset").ofRows(session._jsparkSession, plan), session)
+    made = java_member(f"{CLASSIC}.Dataset", "ofRows")(session._jsparkSession, plan)
+    return DataFrame(made, session)
+
+
+def frame_of_sql(session: SparkSession, query: str) -> DataFrame:
+    """Return what a text of SQL says as a frame."""
+    return DataFrame(session._jsparkSession.sql(query), session)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,28 +60,20 @@ class Sketch:
 
     def select(self, *columns: str) -> Sketch:
         """Pick or make columns."""
-        return Sketch(self.session, logical("Project")(self._named(columns), self.plan))
+        return Sketch(self.session, logical("Project")(_named(columns), self.plan))
 
     def where(self, condition: str) -> Sketch:
         """Leave rows out that don't meet a condition."""
-        test = self._parser().parseExpression(condition)
+        test = _parser().parseExpression(condition)
         return Sketch(self.session, logical("Filter")(test, self.plan))
 
     def observe(self, name: str, *counts: str) -> Sketch:
         """Let the query report counts of the rows under a name."""
-        counted = logical("CollectMetrics")(name, self._named(counts), self.plan, 0)
-        return Sketch(self.session, counted)
+        return Sketch(self.session, observed(self.plan, name, *counts))
 
     def frame(self) -> DataFrame:
         """Return the frame; raises what Spark says of steps that it does not understand."""
         return frame_of(self.session, self.plan)
-
-    def _named(self, columns: Sequence[str]) -> Any:
-        """Columns as Spark reads them, by one look at their text."""
-        return self._parser().parsePlan(f"SELECT {', '.join(columns)}").projectList()
-
-    def _parser(self) -> Any:
-        return self.session._jsparkSession.sessionState().sqlParser()
 
 
 def logical(name: str) -> Any:
@@ -101,10 +111,10 @@ def seq_of(values: Sequence[Any]) -> Any:
 
 def picked(plan: Any, count: int, *, unless_last: bool) -> Any:
     """Return the first columns of a plan; `unless_last` of rows whose last column is not true."""
-    below = plan
+    columns, below = plan.output(), plan
     if unless_last:
-        below = logical("Filter")(expression("Not")(plan.output().last()), plan)
-    return _known(logical("Project")(plan.output().take(count), below))
+        below = logical("Filter")(expression("Not")(columns.last()), plan)
+    return logical("Project")(columns.take(count), below)
 
 
 def literal(value: Any) -> Any:
@@ -141,25 +151,31 @@ def counted(plan: Any, name: str, what: str) -> Any:
     The count is `what` among those that the query observes as `name`.
     """
     total = counting(plan.output().last(), what)
-    return _known(logical("CollectMetrics")(name, seq_of([total]), plan, 0))
+    return known(logical("CollectMetrics")(name, seq_of([total]), plan, 0))
 
 
-def counted_apart(plan: Any, name: str, every: str, marked: str) -> Any:
-    """Return a plan whose rows are counted, and those whose last column is true by themselves."""
-    true = expression("If")(plan.output().last(), literal(1), _nothing())
-    counts = [_count(literal(1), every), _count(true, marked)]
-    return _known(logical("CollectMetrics")(name, seq_of(counts), plan, 0))
+def observed(plan: Any, name: str, *counts: str) -> Any:
+    """Return a plan whose rows the query counts under a name; not analyzed yet."""
+    return logical("CollectMetrics")(name, _named(counts), plan, 0)
+
+
+def _named(columns: Sequence[str]) -> Any:
+    """Columns as Spark reads them, by one look at their text; each of a new number."""
+    return _parser().parsePlan(f"SELECT {', '.join(columns)}").projectList()
+
+
+def _parser() -> Any:
+    return scala_object(f"{CATALYST}.parser.CatalystSqlParser")
 
 
 def set_view(session: SparkSession, name: str, plan: Any) -> None:
     """Let SQL of a session know a plan by a name."""
     none = scala_object("scala.None")
-    nobody = scala_object("scala.collection.immutable.Map").empty().withDefaultValue(none)
     view = scala_object(_VIEWS).createTemporaryViewRelation(
         java_class(f"{CATALYST}.TableIdentifier")(name),
         session._jsparkSession,
         False,  # noqa: FBT003 - whether one of this name is to be forgotten: there is none
-        nobody,
+        _nobody(),
         none,
         plan,
         plan,
@@ -169,7 +185,13 @@ def set_view(session: SparkSession, name: str, plan: Any) -> None:
     session._jsparkSession.sessionState().catalog().createTempView(name, view, True)  # noqa: FBT003
 
 
-def _known(plan: Any) -> Any:
-    """Spark need not look at this again: all of its columns are those of plans that it knows."""
+def _nobody() -> Any:
+    """Who has a view of a name already."""
+    nothing = scala_object("scala.collection.immutable.Map").empty()
+    return nothing.withDefaultValue(scala_object("scala.None"))
+
+
+def known(plan: Any) -> Any:
+    """Return a plan that Spark need not look at: all of its columns are those of plans it knows."""
     plan.setAnalyzed()
     return plan

@@ -318,11 +318,18 @@ def finished(
     counted = Sketch.on(rows).observe("out", *_counts(fates if compiled.only else fates | written))
     known = before if compiled.resumes else Committed()
     there = resume.tail_of(session, target.job, _logs(compiled, log), known)
-    left = resume.unwritten(counted, there)
+    left = resume.unwritten(counted, there, alone=_only_source(compiled))
     if len(target.letters) < len(target.causes):  # inputs without a stream for dead letters
         left = left.where("topic IS NOT NULL")
     turns = places(compiled.sources) if compiled.gathers else ()
     return left.select(*ROW, *turns).frame(), len(there)
+
+
+def _only_source(compiled: Compiled) -> str | None:
+    """The stream that all rows come from, one of each record, where they go to one partition."""
+    places = sum(stream.partitions for stream, _ in sinks(compiled))
+    one = compiled.only is not None and len(compiled.sources) == places == 1
+    return compiled.sources[0].stream.name if one else None
 
 
 def ordered(batch: DataFrame, compiled: Compiled) -> DataFrame:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from millrace.engines.spark.code import load_code
 from millrace.engines.spark.formats import quoted
-from millrace.engines.spark.plans import analyzed, set_view
+from millrace.engines.spark.plans import analyzed, frame_of_sql, set_view
 from millrace.engines.spark.source import Source
 from millrace.errors import OperationFailed
 from millrace.model.job import Job
@@ -23,14 +23,18 @@ WINDOW = "window"
 
 
 def results(
-    session: SparkSession, order: JobOrder, sources: Sequence[Source]
+    session: SparkSession, order: JobOrder, sources: Sequence[Source], *, counts: bool = True
 ) -> dict[str, DataFrame]:
-    """Return the frame for each output; the only result of a job goes to all of them."""
+    """Return the frame for each output; the only result of a job goes to all of them.
+
+    Without `counts` the records of inputs are not counted where that can be done later.
+    """
     job = order.job
     if job.sql is not None:
         for source in sources:
-            set_view(session, source.input.alias or source.input.stream, _plan(source, job))
-        made: Any = session.sql(job.sql)
+            name, plan = source.input.alias or source.input.stream, _plan(source, job, counts)
+            set_view(session, name, plan)
+        made: Any = frame_of_sql(session, job.sql)
     elif job.python is not None:
         views = [_windowed(source, job) for source in sources]
         made = load_code(job.python, order.code, job.name).function(*views)
@@ -64,10 +68,10 @@ def _by_output(job: Job, made: Any) -> dict[str, DataFrame]:
     return {names[name]: made[name] for name in names}
 
 
-def _plan(source: Source, job: Job) -> Any:
+def _plan(source: Source, job: Job, counts: bool) -> Any:
     """The same as `_windowed`, as a plan; most inputs need no more than their columns."""
     plain = source.input.by is None and job.window is None
-    return source.plan() if plain else analyzed(_windowed(source, job))
+    return source.uncounted() if plain and not counts else analyzed(_windowed(source, job))
 
 
 def _windowed(source: Source, job: Job) -> DataFrame:

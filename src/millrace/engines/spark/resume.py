@@ -131,11 +131,23 @@ def _tail(
     )
 
 
-def unwritten(rows: Sketch, there: Sequence[There]) -> Sketch:
-    """Return the rows that are not in the sink yet."""
-    if not there:
-        return rows
-    return rows.where(f"NOT ({_written(there)})")
+def unwritten(rows: Sketch, there: Sequence[There], *, alone: str | None = None) -> Sketch:
+    """Return the rows that are not in the sink yet.
+
+    `alone` is the stream that all come from, one of each record, where they go to one partition.
+    """
+    if alone is not None and len(there) <= FEW:
+        # What was made of another stream before is there, too.
+        there = [item for item in there if item.stream == alone]
+        known = " OR ".join(map(_reached, there))
+    else:
+        known = _written(there) if there else ""
+    return rows.where(f"NOT ({known})") if known else rows
+
+
+def _reached(item: There) -> str:
+    """Whether a row is there, by where it came from: there is only one place for it to be."""
+    return f"({ORIGIN}.partition = {item.partition} AND {_AT} <= {item.position}L)"
 
 
 def _written(there: Sequence[There]) -> str:

@@ -70,14 +70,17 @@ def staged(
     )
 
 
-def routed(rows: Sketch, target: Target) -> Sketch:
-    """Return staged rows as rows of the sink: results and dead letters."""
+def routed(rows: Sketch, target: Target, *, sound: bool = False) -> Sketch:
+    """Return staged rows as rows of the sink: results and dead letters.
+
+    With `sound` no row is malformed.
+    """
     limits = [str(target.largest(stream)) for stream in target.outputs.values()]
     limit = _chosen(OUT, dict(enumerate(limits)))
     dead = f"coalesce({ORIGIN}.fate, {MALFORMED})" if target.lineage else str(MALFORMED)
-    fate = (
-        f"CASE WHEN {BAD} THEN {dead} WHEN length({VALUE}) > {limit} THEN {DROPPED} ELSE {USED} END"
-    )
+    fate = f"if(length({VALUE}) > {limit}, {DROPPED}, {USED})"
+    if not sound:
+        fate = f"if({BAD}, {dead}, {fate})"
     fated = rows.select(KEY, VALUE, ORIGIN, f"{fate} AS {FATE}", OUT, INDEX, FIRST)
     return addressed(fated, target)
 
@@ -161,14 +164,20 @@ def _rows(
         f"{key} AS key",
         f"{value} AS value",
         f"{headers} AS headers",
-        # By key as librdkafka does; without one by turns.
-        f"CAST(pmod(coalesce(crc32({key}), {ORIGIN}.position), {count}) AS INT) AS partition",
+        f"{_partition(key, count)} AS partition",
         ORIGIN,
         FATE,
         INDEX,
         FIRST,
         f"if({FATE} = {USED}, {_by_output(outputs, 'name')}, NULL) AS {STREAM}",
     )
+
+
+def _partition(key: str, count: str) -> str:
+    """The partition that a row goes to: by key as librdkafka does; without one by turns."""
+    if count == "1":
+        return "0"
+    return f"CAST(pmod(coalesce(crc32({key}), {ORIGIN}.position), {count}) AS INT)"
 
 
 def _either(condition: str, one: str, other: str) -> str:
@@ -216,7 +225,7 @@ def _headers(target: Target, cause: str | None = None) -> str:
     if cause is not None:
         return f"array({first}, {_header(CAUSE_HEADER, cause)})"
     second = _header(TIMES_HEADER, times)
-    return f"if({times} IS NULL, array({first}), array({first}, {second}))"
+    return f"slice(array({first}, {second}), 1, if({times} IS NULL, 1, 2))"
 
 
 def _header(name: str, value: str) -> str:

@@ -14,7 +14,7 @@ from millrace.engines.spark.arrow import register_reader
 from millrace.engines.spark.counts import AS, IN, OLD, SKEW
 from millrace.engines.spark.formats import Schema, ddl, decoded, quoted, text
 from millrace.engines.spark.passing import Passing
-from millrace.engines.spark.plans import analyzed, counted_apart, frame_of, picked
+from millrace.engines.spark.plans import Sketch, analyzed, frame_of, known, observed, picked
 from millrace.model.job import Input, Job
 from millrace.model.policy import OverloadPolicy
 from millrace.model.quantity import Size
@@ -68,22 +68,21 @@ class Source:
         return self.marked or self.bare is not None
 
     def view(self) -> DataFrame:
-        """Return the columns of the stream's schema, of records that are not malformed."""
-        return frame_of(self.base.sparkSession, self.plan())
+        """Return the columns of the stream's schema, of records that are not malformed.
 
-    def plan(self) -> Any:
-        """Return the same as a plan.
-
-        The counts are for queries that lose the origin; `carry` takes this apart again.
+        They are counted, for queries that lose the origin; `carry` takes this apart again.
         """
-        seen = analyzed(self.base) if self.counted else self._counted()
-        return picked(seen, len(self.schema), unless_last=self.marked)
+        seen = analyzed(self.base)
+        if not self.counted:
+            seen = observed(seen, _observation(self.input), *_counts(self.by))
+        return frame_of(self.base.sparkSession, self._picked(seen))
 
-    def _counted(self) -> Any:
-        """The same as `counted`, without Spark's looking at it where that is possible."""
-        if self.by is not None:
-            return analyzed(counted(self.base, self.input, self.by))
-        return counted_apart(analyzed(self.base), f"{IN}{_name(self.input)}", "read", "malformed")
+    def uncounted(self) -> Any:
+        """Return the plan of the same, without counts that are not in `base` already."""
+        return known(self._picked(analyzed(self.base)))
+
+    def _picked(self, rows: Any) -> Any:
+        return picked(rows, len(self.schema), unless_last=self.marked)
 
 
 def counted(base: DataFrame, input_: Input, by: str | None = None) -> DataFrame:
@@ -91,12 +90,20 @@ def counted(base: DataFrame, input_: Input, by: str | None = None) -> DataFrame:
 
     That is how long after its own time a record came to the broker, in milliseconds.
     """
-    counts = [F.expr("count(1) AS read"), F.expr(f"count_if({BAD}) AS malformed")]
+    return Sketch.on(base).observe(_observation(input_), *_counts(by)).frame()
+
+
+def _counts(by: str | None) -> list[str]:
+    counts = ["count(1) AS read", f"count(if({BAD}, 1, NULL)) AS malformed"]
     if by is not None:
         own = f"CAST({quoted(by)} AS TIMESTAMP)"
         skew = f"unix_millis({ORIGIN}.appended) - unix_millis({own})"
-        counts.append(F.expr(f"avg(if({BAD}, NULL, {skew})) AS {SKEW}"))
-    return base.observe(f"{IN}{_name(input_)}", *counts)
+        counts.append(f"avg(if({BAD}, NULL, {skew})) AS {SKEW}")
+    return counts
+
+
+def _observation(input_: Input) -> str:
+    return f"{IN}{_name(input_)}"
 
 
 def _name(input_: Input) -> str:
@@ -201,16 +208,16 @@ def source_of(
     decoding = decoded(stream, schema, "value", _RECORD)
     by = by if by in schema else None
     timed = appended or by is not None
-    parsed = records
+    parsed = Sketch.on(records)
     if stream.format is Format.ARROW:
         register_reader(records.sparkSession, schema, ddl(schema))
     if decoding.record:
-        parsed = records.selectExpr("*", f"{_ONCE.format(decoding.record)} AS {_RECORD}")
-    base = parsed.selectExpr(
+        parsed = parsed.select("*", f"{_ONCE.format(decoding.record)} AS {_RECORD}")
+    base = parsed.select(
         *(f"{column} AS {quoted(name)}" for name, column in decoding.columns.items()),
         f"{origin(stream, letters=letters, lineage=lineage, appended=timed)} AS {ORIGIN}",
         f"{decoding.malformed} AS {BAD}",
-    )
+    ).frame()
     bare, marked = base, bool(decoding.cause)
     if count:
         base = counted(base, input_, by)
@@ -241,6 +248,6 @@ def origin(stream: Stream, *, letters: bool, lineage: bool = False, appended: bo
 TIMES = (
     f"CASE WHEN get(headers, 1).key = '{TIMES_HEADER}' THEN "
     "concat(CAST(get(headers, 1).value AS STRING), ',', CAST(unix_millis(timestamp) AS STRING)) "
-    f"WHEN offset % {SAMPLED} = 0 AND coalesce(get(headers, 0).key != '{ORIGIN_HEADER}', true) "
+    f"WHEN offset % {SAMPLED} = 0 AND NOT (get(headers, 0).key <=> '{ORIGIN_HEADER}') "
     "THEN CAST(unix_millis(timestamp) AS STRING) END"
 )
