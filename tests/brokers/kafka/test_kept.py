@@ -58,22 +58,20 @@ def test_each_reads_its_own_stream_whoever_read_before(
 def test_one_is_kept_and_then_closed(kafka: ManagedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "KEPT_SECONDS", 0.5)
     readers = Readers(kafka.status().clients["librdkafka"], keep=1)
-    first, second = readers.take(), readers.take()
-    assert first is not second
+    first, second = readers.made(), readers.made()
+    assert readers.kept() is None
     readers.give_back(first)
     readers.give_back(second)  # one is kept already
     with pytest.raises(RuntimeError, match="closed"):
         second.consumer.assignment()
-    assert readers.take() is first
+    assert readers.kept() is first
     assert first.consumer.assignment() == []
     readers.give_back(first)
     until = time.monotonic() + 30
     while readers._kept:
         assert time.monotonic() < until, "it is not closed"
         time.sleep(0.05)
-    again = readers.take()
-    assert again is not first
-    again.consumer.close()
+    assert readers.kept() is None
 
 
 def test_one_that_failed_is_not_kept(kafka: ManagedKafka) -> None:

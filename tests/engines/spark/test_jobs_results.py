@@ -31,6 +31,8 @@ ALL_KINDS = f"""
           sql: {{{CARS}, key: car}}
           union: {{{CARS}}}
           again: {{{CARS}}}
+          one: {{{CARS}}}
+          other: {{{CARS}}}
           frame: {{schema: {{car: string, twice: double}}}}
           fast: {{}}
           slow: {{}}
@@ -46,6 +48,8 @@ ALL_KINDS = f"""
                    sql: "SELECT * FROM raw WHERE speed < 5 UNION ALL SELECT * FROM m"}}
           again: {{from: [raw, {{stream: raw, as: r}}], to: again,
                    sql: "SELECT * FROM raw WHERE speed < 5 UNION ALL SELECT * FROM r"}}
+          twins: {{from: [raw, {{stream: more, as: m}}], to: [one, other],
+                   sql: "SELECT * FROM raw UNION ALL SELECT * FROM m"}}
           frame: {{from: raw, to: frame, python: "code:doubled"}}
           dict: {{from: raw, to: [fast, {{stream: slow, as: lame}}], python: "code:split"}}
           tuple: {{from: raw, to: [first, second], python: "code:pair"}}
@@ -115,6 +119,8 @@ def check_frames(case: Case) -> None:
     assert case.fates("dict", 60).written == {"fast": 40, "slow": 20}
     assert case.fates("union", 120).used == 65
     assert case.fates("again", 120).written == {"again": 65}
+    assert objects(case.read("one")) == objects(case.read("other")) == rows(SPEEDS + more)
+    assert case.fates("twins", 120).written == {"one": 120, "other": 120}
     assert all(balanced(case.fates(job, 60)) for job in case.pipeline.jobs)
 
 

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, cast
 
+import pytest
+
+from millrace.engines.spark.carry import Operators
+from millrace.engines.spark.outside.bridge import bridged
 from millrace.engines.spark.plans import Sketch
+from millrace.engines.spark.prepared import Compiled
+from millrace.engines.spark.query import _only_source
 from millrace.engines.spark.resume import FEW, There, unwritten
+from millrace.engines.spark.sink import Target
+from millrace.engines.spark.source import Source
+from millrace.ports import JobOrder
+from millrace.spec import load_text
 
 
 class Rows:
@@ -57,3 +68,58 @@ def test_rows_of_many_places_are_told_apart() -> None:
     many = [of("raw", part) for part in range(FEW + 1)]
     assert "try_element_at" in left_out(*many)
     assert "try_element_at" in left_out(*many, alone="raw")
+
+
+PASSED_ON = """
+pipeline: p
+sites: {here: {broker: kafka}}
+streams: {raw: {schema: {n: int}, dead_letters: dead}, dead: {format: raw}, out: {partitions: MANY}}
+jobs:
+  narrow: {from: raw, to: out, sql: SELECT * FROM raw}
+  wide: {from: raw, to: out, sql: SELECT * FROM raw}
+  files: {from: raw, write: {files: out}}
+"""
+
+
+def made(job: str, *, letters: bool) -> Compiled:
+    """The query of a job that passes on what it reads."""
+    text = PASSED_ON.replace("MANY", "2" if job == "wide" else "1")
+    pipeline = load_text(text).required()
+    place = Path("place")
+    order = bridged(JobOrder(pipeline, pipeline.jobs[job], {"here": {}}, place, place))
+    streams, nothing = order.pipeline.streams, cast("Any", None)
+    target = Target(
+        job,
+        {name: streams[name] for name in order.job.writes},
+        {"raw": streams["dead"]} if letters else {},
+        {"raw": "no JSON"},
+    )
+    source = Source(order.job.inputs[0], streams["raw"], {"n": "int"}, nothing, nothing, "no JSON")
+    return Compiled(
+        order,
+        target,
+        nothing,
+        Operators((), python=False, stateful=False),
+        carries=True,
+        schemas={},
+        letters=letters,
+        sources=[source],
+        one_to_one=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("job", "letters", "alone"),
+    [
+        ("narrow", False, "raw"),
+        ("narrow", True, None),
+        ("wide", False, None),
+        ("files", False, None),
+        # A dead letter is behind results that are not in Kafka: it says nothing of these.
+        ("files", True, None),
+    ],
+)
+def test_positions_are_enough_only_where_all_is_in_one_place(
+    job: str, letters: bool, alone: str | None
+) -> None:
+    assert _only_source(made(job, letters=letters)) == alone

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import Any
 
@@ -19,7 +19,7 @@ from confluent_kafka import (
 )
 
 from millrace.brokers.kafka.failures import failure, metadata
-from millrace.brokers.kafka.readers import LARGEST, Readers
+from millrace.brokers.kafka.readers import LARGEST, Reader, Readers
 from millrace.brokers.kafka.topics import OVERHEAD
 from millrace.errors import OperationFailed
 from millrace.ports import Record, Span
@@ -131,6 +131,7 @@ class KafkaLog:
         while open_:
             batch = consumer.consume(1, timeout=min(wait, 0.2))
             batch += consumer.consume(1000, timeout=0)
+            batch = [it for it in batch if it.topic() in (stream, None)]  # not of one before
             found = [self._record(message, start, until, open_) for message in batch]
             for record in found:
                 if record is not None:
@@ -150,8 +151,7 @@ class KafkaLog:
         """Give a consumer and the stream's partitions; raises if the stream is not there."""
         reader, whole = None, False
         try:
-            reader = self._readers.take()
-            topic = metadata(reader.consumer, reader.complaints, stream).topics[stream]
+            reader, topic = self._reached(stream)
             if topic.error is not None:
                 raise failure(topic.error, self._settings, stream)
             yield reader.consumer, sorted(topic.partitions)
@@ -163,6 +163,19 @@ class KafkaLog:
                 self._readers.give_back(reader)
             elif reader is not None:
                 reader.consumer.close()
+
+    def _reached(self, stream: str) -> tuple[Reader, Any]:
+        """A reader and what the broker says of a stream; one that was kept may have lost it."""
+        if (kept := self._readers.kept()) is not None:
+            with suppress(KafkaException):
+                return kept, metadata(kept.consumer, kept.complaints, stream).topics[stream]
+            kept.consumer.close()
+        made = self._readers.made()
+        try:
+            return made, metadata(made.consumer, made.complaints, stream).topics[stream]
+        except BaseException:
+            made.consumer.close()
+            raise
 
     def _record(
         self,

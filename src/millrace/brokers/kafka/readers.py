@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Lock, Timer
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaException
 
 from millrace.brokers.kafka.failures import Complaints
 
@@ -39,26 +39,28 @@ class Readers:
         self._kept: list[Reader] = []
         self._lock = Lock()
 
-    def take(self) -> Reader:
-        """Return one that is kept, or a new one."""
+    def kept(self) -> Reader | None:
+        """Return one that was kept; it may have lost the broker since."""
         with self._lock:
             reader = self._kept.pop() if self._kept else None
-        if reader is None:
-            return self._made()
-        if reader.end is not None:
+        if reader is not None and reader.end is not None:
             reader.end.cancel()
         return reader
 
     def give_back(self, reader: Reader) -> None:
         """Keep one that did what it was asked for, or close it."""
+        try:
+            reader.consumer.unassign()
+        except KafkaException:  # what it was asked for is done
+            reader.consumer.close()
+            return
+        reader.end = Timer(KEPT_SECONDS, self._end, (reader,))
+        reader.end.daemon = True
         with self._lock:
             kept = len(self._kept) < self._keep
             if kept:
-                reader.consumer.unassign()
-                reader.end = Timer(KEPT_SECONDS, self._end, (reader,))
-                reader.end.daemon = True
-                reader.end.start()
                 self._kept.append(reader)
+                reader.end.start()
         if not kept:
             reader.consumer.close()
 
@@ -70,7 +72,8 @@ class Readers:
             self._kept.remove(reader)
         reader.consumer.close()
 
-    def _made(self) -> Reader:
+    def made(self) -> Reader:
+        """Return a new one."""
         complaints = Complaints()
         settings = {
             **self._settings,

@@ -23,9 +23,9 @@ from millrace.engines.spark.map_job import inside_rows, map_rows
 from millrace.engines.spark.member import Alone, Member
 from millrace.engines.spark.outside.bridge import outside
 from millrace.engines.spark.outside.carried import by_spark
-from millrace.engines.spark.plans import Sketch
+from millrace.engines.spark.plans import Sketch, set_active
 from millrace.engines.spark.prepared import Compiled
-from millrace.engines.spark.results import results
+from millrace.engines.spark.results import incomplete, results
 from millrace.engines.spark.seam import Seam, mapped_seam, passed, seam
 from millrace.engines.spark.sink import (
     Target,
@@ -41,6 +41,8 @@ from millrace.model.job import Input, Job
 from millrace.model.stream import Format, Stream
 from millrace.ports import JobOrder
 
+#: What no record can fail to be.
+_BYTES = (Format.RAW, Format.TEXT)
 #: Gives an input's records, with Kafka's columns; takes what `kafka_reader` takes.
 Reader = Callable[..., DataFrame]
 
@@ -61,6 +63,7 @@ def compiled(
     Raises, with the way out, for code that can't be loaded or that Spark does not understand, and
     for results that don't fit the stream they go to.
     """
+    set_active(session)
     made = _Making(session, order, known, reader, batches=batches)
     last = order.job
     try:
@@ -142,7 +145,7 @@ class _Making:
         if self._chain and self._passes(job, frames, sources):
             return
         plans = _plans(frames, sources)
-        if None in plans.values() and (job.sql or any(source.passing for source in sources)):
+        if incomplete(job, plans, sources):
             sources = [
                 self._seams[it.stream.name].source(it.input, loose=False) if it.passing else it
                 for it in sources
@@ -325,7 +328,7 @@ class _Making:
             carries=carries,
             schemas=self._schemas,
             letters=bool(target.letters)
-            and (mapped or any(_may_be_malformed(s.stream) for s in self._sources)),
+            and (mapped or any(s.stream.format not in _BYTES for s in self._sources)),
             sources=self._sources,
             fields=self._fields,
             one_to_one=carries and not mapped and len(self._parts) == 1,
@@ -394,7 +397,3 @@ def job_name(order: JobOrder) -> str:
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:
     return reduce(DataFrame.unionByName, frames)
-
-
-def _may_be_malformed(stream: Stream) -> bool:
-    return stream.format not in (Format.RAW, Format.TEXT)

@@ -46,6 +46,11 @@ def frame_of_sql(session: SparkSession, query: str) -> DataFrame:
     return DataFrame(session._jsparkSession.sql(query), session)
 
 
+def set_active(session: SparkSession) -> None:
+    """Let what this thread says in SQL be read by the settings of a session, casts above all."""
+    java_member(f"{CLASSIC}.SparkSession", "setActiveSession")(session._jsparkSession)
+
+
 @dataclass(frozen=True, slots=True)
 class Sketch:
     """Steps on a plan, said in SQL, that Spark analyzes all at once when they become a frame."""

@@ -326,10 +326,15 @@ def finished(
 
 
 def _only_source(compiled: Compiled) -> str | None:
-    """The stream that all rows come from, one of each record, where they go to one partition."""
-    places = sum(stream.partitions for stream, _ in sinks(compiled))
-    one = compiled.only is not None and len(compiled.sources) == places == 1
-    return compiled.sources[0].stream.name if one else None
+    """The stream that all rows come from, one of each record, where they go to one partition.
+
+    Dead letters that are in Kafka say nothing of results that went elsewhere.
+    """
+    target, places = compiled.target, [stream for stream, _ in sinks(compiled)]
+    written = {*target.outputs, *(stream.name for stream in target.letters.values())}
+    one = written == {place.name for place in places} and sum(p.partitions for p in places) == 1
+    alone = one and compiled.only is not None and len(compiled.sources) == 1
+    return compiled.sources[0].stream.name if alone else None
 
 
 def ordered(batch: DataFrame, compiled: Compiled) -> DataFrame:

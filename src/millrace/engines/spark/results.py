@@ -32,8 +32,9 @@ def results(
     job = order.job
     if job.sql is not None:
         for source in sources:
-            name, plan = source.input.alias or source.input.stream, _plan(source, job, counts)
-            set_view(session, name, plan)
+            plain = not counts and _put_off(source, job)
+            plan = source.uncounted() if plain else analyzed(_windowed(source, job))
+            set_view(session, source.input.alias or source.input.stream, plan)
         made: Any = frame_of_sql(session, job.sql)
     elif job.python is not None:
         views = [_windowed(source, job) for source in sources]
@@ -68,10 +69,19 @@ def _by_output(job: Job, made: Any) -> dict[str, DataFrame]:
     return {names[name]: made[name] for name in names}
 
 
-def _plan(source: Source, job: Job, counts: bool) -> Any:
-    """The same as `_windowed`, as a plan; most inputs need no more than their columns."""
-    plain = source.input.by is None and job.window is None
-    return source.uncounted() if plain and not counts else analyzed(_windowed(source, job))
+def incomplete(job: Job, plans: Mapping[str, Any], sources: Sequence[Source]) -> bool:
+    """Whether results lose their origins, and were made without the counts that take their place.
+
+    By output, `plans` are those with origins, where these are known.
+    """
+    lost = None in plans.values() or (len(plans) > 1 and len(sources) > 1)
+    return lost and any(source.passing or _put_off(source, job) for source in sources)
+
+
+def _put_off(source: Source, job: Job) -> bool:
+    """Whether the records of an input may be counted later: the job's SQL can be read again."""
+    plain = job.window is None and source.input.by is None
+    return job.sql is not None and plain and not source.counted
 
 
 def _windowed(source: Source, job: Job) -> DataFrame:
