@@ -330,9 +330,9 @@ def _only_source(compiled: Compiled) -> str | None:
 
     Dead letters that are in Kafka say nothing of results that went elsewhere.
     """
-    target, places = compiled.target, [stream for stream, _ in sinks(compiled)]
+    target, topics = compiled.target, [stream for stream, _ in sinks(compiled)]
     written = {*target.outputs, *(stream.name for stream in target.letters.values())}
-    one = written == {place.name for place in places} and sum(p.partitions for p in places) == 1
+    one = written == {it.name for it in topics} and sum(it.partitions for it in topics) == 1
     alone = one and compiled.only is not None and len(compiled.sources) == 1
     return compiled.sources[0].stream.name if alone else None
 

@@ -32,8 +32,8 @@ def results(
     job = order.job
     if job.sql is not None:
         for source in sources:
-            plain = not counts and _put_off(source, job)
-            plan = source.uncounted() if plain else analyzed(_windowed(source, job))
+            bare = _plain(source, job) and (source.counted or not counts)
+            plan = source.uncounted() if bare else analyzed(_windowed(source, job))
             set_view(session, source.input.alias or source.input.stream, plan)
         made: Any = frame_of_sql(session, job.sql)
     elif job.python is not None:
@@ -75,13 +75,14 @@ def incomplete(job: Job, plans: Mapping[str, Any], sources: Sequence[Source]) ->
     By output, `plans` are those with origins, where these are known.
     """
     lost = None in plans.values() or (len(plans) > 1 and len(sources) > 1)
-    return lost and any(source.passing or _put_off(source, job) for source in sources)
+    return lost and any(
+        source.passing or (_plain(source, job) and not source.counted) for source in sources
+    )
 
 
-def _put_off(source: Source, job: Job) -> bool:
-    """Whether the records of an input may be counted later: the job's SQL can be read again."""
-    plain = job.window is None and source.input.by is None
-    return job.sql is not None and plain and not source.counted
+def _plain(source: Source, job: Job) -> bool:
+    """Whether a job's SQL needs no more of an input than its columns."""
+    return job.sql is not None and job.window is None and source.input.by is None
 
 
 def _windowed(source: Source, job: Job) -> DataFrame:
