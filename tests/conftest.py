@@ -37,7 +37,6 @@ HEAVY = (
     "tests/cli/test_run.py",
     "tests/coordinator/test_kills.py",
     "tests/coordinator/test_lost_sites.py",
-    "tests/coordinator/test_moving_state.py",
     "tests/coordinator/test_sites.py",
     "tests/crossing/test_listings.py",
     "tests/crossing/test_mqtt.py",
@@ -45,6 +44,7 @@ HEAVY = (
     "tests/engines/flink/test_conformance.py",
     "tests/engines/flink/test_engine.py",
     "tests/engines/flink/test_server.py",
+    "tests/engines/spark/test_begun.py",
     "tests/engines/spark/test_binary_jobs.py",
     "tests/engines/spark/test_cluster.py",
     "tests/engines/spark/test_drawn.py",
@@ -75,7 +75,6 @@ HEAVY = (
 #: Modules with a whole site, or several, under load: what runs beside them would starve.
 ALONE = (
     "tests/changes/test_changes.py",
-    "tests/examples/test_moves.py",
     "tests/faults/test_faults.py",
 )
 

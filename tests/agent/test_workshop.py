@@ -14,7 +14,7 @@ from millrace.engines.spark.checkpoint import committed, read_start
 from millrace.errors import OperationFailed
 from millrace.machine import Folders
 from millrace.plan.fuse import as_queries
-from millrace.ports import BrokerStatus, Record, Span, StreamStatus
+from millrace.ports import BrokerStatus, Record, Span, StreamStatus, counts_file
 from millrace.ports.link import JobGoal
 from millrace.spec import load_text
 from millrace.spool import SpoolWriter
@@ -170,3 +170,26 @@ def test_how_far_a_query_was_is_read_by_the_names_of_its_file(shop: SiteWorkshop
 
 def test_ends_leave_out_partitions_that_hold_nothing(shop: SiteWorkshop) -> None:
     assert shop.ends(FILE, "raw", AROUND) == {0: len("cars")}
+
+
+MQTT = load_text("""
+pipeline: p
+sites: {here: {broker: mqtt}}
+streams: {raw: {schema: {n: int}}, out: {}}
+jobs: {a: {from: raw, to: out, sql: SELECT n FROM raw}}
+""").required()
+
+
+def test_what_receivers_counted_is_told_by_its_whole_numbers(shop: SiteWorkshop) -> None:
+    with closing(shop):
+        assert shop.received(MQTT, "a") == {}
+        spool = shop.folder(as_queries(MQTT).jobs["a"], 0).parent / "spools" / "raw"
+        spool.mkdir(parents=True)
+        file = counts_file(spool)
+        file.write_text('{"received": 7, "sessions_lost": 0, "connected_since": 1.5, "on": true}')
+        assert shop.received(MQTT, "a") == {"raw": {"received": 7, "sessions_lost": 0}}
+        file.write_text("half a fi")
+        assert shop.received(MQTT, "a") == {}
+        file.write_text("[7]")
+        assert shop.received(MQTT, "a") == {"raw": {}}
+        assert shop.received(FILE, "a") == {}

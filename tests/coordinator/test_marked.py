@@ -63,13 +63,15 @@ defaults: {jobs: {group: g..@-oProxyCommand, version: "$(touch CANARY)"}}
 streams:
   raw..-oProxyCommand: {schema: {n: int}}
   out: {topic: -oProxyCommand}
-  rows: {schema: {n: int}}
 jobs:
   copy..@-oProxyCommand:
     {from: raw..-oProxyCommand, to: out, python: "code:copy", mode: micro-batch}
   ring-oProxyCommand:
     from: raw..-oProxyCommand
     write: {url: "URL_OF_HOOK", token: {secret: "file:KEYS_AT/hook"}}
+"""
+#: A job whose database takes no password.
+ASK = """\
   ask:
     read:
       query: SELECT n FROM cars
@@ -78,6 +80,7 @@ jobs:
       password: {secret: env:BASE_WORD}
     to: rows
 """
+ASKING = FILE.replace("jobs:\n", "  rows: {schema: {n: int}}\njobs:\n") + ASK
 PIPELINE = "marked..-oProxyCommand"
 #: What is told of each secret that is not accepted.
 TOLD_OF = ("password authentication failed", "answered 401")
@@ -168,9 +171,8 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "place"
 
 
-def written(place: Path, words: Mapping[str, object]) -> None:
+def written(place: Path, text: str, words: Mapping[str, object]) -> None:
     """Write the pipeline into the project."""
-    text = FILE
     for word, value in words.items():
         text = text.replace(word, str(value))
     (place / "project" / "pipeline.yaml").write_text(text)
@@ -241,9 +243,12 @@ def test_secrets_and_names_on_their_way(place: Path, java: Java, jars: Path) -> 
     ):
         at = broker.status().address.rpartition(":")[2]
         ports = {"PORT_OF_BROKER": at, "PORT_OF_BASE": base.port, "URL_OF_HOOK": hook.url}
-        written(place, {**ports, "KEYS_AT": place.parent / "keys", "CANARY": place / "canary"})
+        words = {**ports, "KEYS_AT": place.parent / "keys", "CANARY": place / "canary"}
+        written(place, FILE, words)
         looked = Looked((TOLD, "DEBUG", *SECRETS))
-        assert "done" in made.run(looked, "apply", "-f", "pipeline.yaml")
+        assert " is in force" in made.run(looked, "apply", "-f", "pipeline.yaml")
+        written(place, ASKING, words)
+        assert "undone" in made.run(looked, "apply", "-f", "pipeline.yaml")
         broker.log.write("raw..-oProxyCommand", [Record(b'{"n": 1}', b"k")])
         until(lambda: sent(broker, "-oProxyCommand"), LIMIT, lambda: made.said)
         until(lambda: hook.heard and base.heard, LIMIT, lambda: made.said)

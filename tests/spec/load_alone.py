@@ -2,8 +2,9 @@
 
     python tests/spec/load_alone.py FILE
 
-The time is that of the processor for the whole process, its start and imports included; the
-memory is the most that it ever had. What it asks of the network is told, too.
+The time is that of the processor for the whole process, its start and imports included; beside it
+`pace` says how many times slower than usual the machine is just then. The memory is the most that
+it ever had. What it asks of the network is told, too.
 """
 
 from __future__ import annotations
@@ -27,6 +28,18 @@ def peak() -> int:
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
 
+#: So many steps, and how long a usual processor takes for them.
+STEPS, USUAL_SECONDS = 2_000_000, 0.06
+
+
+def pace() -> float:
+    """Return how often slower this machine is just now than a usual one."""
+    begun, total = time.process_time(), 0
+    for step in range(STEPS):
+        total += step
+    return max(1.0, (time.process_time() - begun) / USUAL_SECONDS)
+
+
 def main(file: str) -> None:
     """Load the file and write what there is to know to stdout."""
     asked: list[str] = []
@@ -48,6 +61,7 @@ def main(file: str) -> None:
         "asked": asked,
         "seconds": time.process_time(),
         "peak": peak(),
+        "pace": pace(),
     }
     sys.stdout.write(json.dumps(found))
 

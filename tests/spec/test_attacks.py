@@ -1,4 +1,7 @@
-"""Files of somebody who means harm: refused by a fresh process within a second and 200 MB."""
+"""Files of somebody who means harm: refused by a fresh process within a second and 200 MB.
+
+On a machine that is slower than usual the second is longer.
+"""
 
 from __future__ import annotations
 
@@ -225,7 +228,7 @@ def test_an_attack_is_refused_at_once(name: str, tmp_path: Path) -> None:
     assert code in found["codes"]
     assert found["problems"] == len(found["places"]) == len(found["hints"])
     assert found["asked"] == []
-    assert found["seconds"] < MOST_SECONDS
+    assert found["seconds"] < MOST_SECONDS * found["pace"]
     assert found["peak"] < MOST_MEMORY
     if path.stat().st_size >= LARGE:
         path.unlink()

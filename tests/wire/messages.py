@@ -124,6 +124,7 @@ job_reports = made(
     mode=st.none() | st.sampled_from(Mode),
     lag=by(texts, whole),
     behind=by(texts, numbers),
+    received=by(texts, by(texts, whole)),
     members=by(texts, progress),
     restarts=whole,
     running=flags,

@@ -296,6 +296,7 @@ class Keeper:
                 at = statuses[name].progress.positions.get(stream, {})
                 found[stream] = sum(max(end - at.get(p, 0), 0) for p, end in ends[key].items())
             self.queries.lags[name] = found
+            self.queries.received[name] = self.workshop.received(file, name)
         self._lagged = self.clock()
 
     def _end_broker(self) -> None:

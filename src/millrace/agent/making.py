@@ -53,6 +53,10 @@ class Workshop(Protocol):
         """
         ...
 
+    def received(self, file: Pipeline, query: str) -> Mapping[str, Mapping[str, int]]:
+        """Return what the receivers of a query counted, by stream: none where it has none."""
+        ...
+
     def progress(self, file: Pipeline, query: str, goal: JobGoal) -> Mapping[str, Progress]:
         """Return how far a query was that does not run, and each of its jobs if it has several."""
         ...

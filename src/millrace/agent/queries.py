@@ -41,6 +41,8 @@ class Queries:
     runs: dict[str, _Run] = field(default_factory=dict)
     #: By query: the records behind it, by stream; while somebody looks.
     lags: dict[str, dict[str, int]] = field(default_factory=dict)
+    #: By query and stream: what receivers counted; while somebody looks.
+    received: dict[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
     offered: dict[Folder, str] = field(default_factory=dict)
     restarts: dict[str, int] = field(default_factory=dict)
     _rests: dict[str, tuple[JobGoal, Mapping[str, Progress]]] = field(default_factory=dict)
@@ -179,6 +181,7 @@ class Queries:
             _report(run.generation, status),
             members={one: said[one].progress for one in members if one in said},
             lag=self.lags.get(name, {}) if self.goal.watched else {},
+            received=self.received.get(name, {}) if self.goal.watched else {},
         )
 
     def _rest(self, name: str, goal: JobGoal) -> Mapping[str, Progress]:

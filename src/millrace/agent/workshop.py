@@ -30,7 +30,7 @@ from millrace.model.policy import CheckpointAt
 from millrace.model.site import BrokerKind, Site
 from millrace.model.stream import UNKEPT
 from millrace.plan.fuse import as_queries
-from millrace.ports import Broker, BrokerStatus, JobOrder, Progress
+from millrace.ports import Broker, BrokerStatus, JobOrder, Progress, counts_file
 from millrace.ports.link import Depot, JobGoal
 from millrace.spool import SpoolReader
 from millrace.stores.archive import unpack
@@ -261,11 +261,26 @@ class SiteWorkshop:
         if found.transport in UNKEPT:
             if query is None:
                 return {}
-            folder = self.folder(as_queries(file).jobs[query], 0).parent / SPOOLS / stream
-            return {0: SpoolReader(folder).span().end}
+            return {0: SpoolReader(self._spools(file, query) / stream).span().end}
         log = self._reached(found.site or "", file, around).log
         spans = log.ends(found.address)
         return {part: span.end for part, span in spans.items() if span.end > span.first}
+
+    def _spools(self, file: Pipeline, query: str) -> Path:
+        """Where that is which is received for a query."""
+        return self.folder(as_queries(file).jobs[query], 0).parent / SPOOLS
+
+    def received(self, file: Pipeline, query: str) -> dict[str, dict[str, int]]:
+        """Return what receivers counted; see `counts_file` of the ports."""
+        spools, found = self._spools(file, query), {}
+        for name in as_queries(file).jobs[query].follows:
+            if file.streams[name].transport not in UNKEPT:
+                continue
+            with suppress(OSError, ValueError):
+                told = json.loads(counts_file(spools / name).read_text("utf-8"))
+                counts = told if isinstance(told, dict) else {}
+                found[name] = {what: n for what, n in counts.items() if type(n) is int}
+        return found
 
     def progress(self, file: Pipeline, query: str, goal: JobGoal) -> dict[str, Progress]:
         """Return how far a query was: fates by ledgers, its positions as Spark has them."""

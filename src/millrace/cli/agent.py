@@ -97,7 +97,9 @@ def _kept(joined: JoinedAgent) -> None:
             say("stopping; a second Ctrl-C ends at once")
             joined.stop()
             running.join(120)
-        except KeyboardInterrupt:
-            joined.agent.kill()
+        except BaseException as error:
+            joined.agent.kill()  # whatever it is: nothing of ours is left behind
+            if not isinstance(error, KeyboardInterrupt):
+                raise
             say("ended at once; the next start finds what was written")
             raise typer.Exit(130) from None

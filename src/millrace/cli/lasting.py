@@ -19,12 +19,18 @@ from millrace.cli.output import say
 if TYPE_CHECKING:
     from millrace.agent.fleet import Told
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def stopping() -> list[signal.Signals]:
+    """Return the signals that stop a command: a terminal that is gone, too, unless by `nohup`."""
+    nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [one for one in _SIGNALS if not (nohup and one is signal.SIGHUP)]
 
 
 @contextmanager
 def asked_to_stop() -> Iterator[Event]:
-    """Give an event that Ctrl-C or SIGTERM sets; a second one ends the process at once."""
+    """Give an event that the first signal to stop sets; a second one ends the process at once."""
     asked = Event()
 
     def stop(_: int, __: FrameType | None) -> None:
@@ -32,7 +38,7 @@ def asked_to_stop() -> Iterator[Event]:
             raise KeyboardInterrupt
         asked.set()
 
-    before = {number: signal.signal(number, stop) for number in SIGNALS}
+    before = {number: signal.signal(number, stop) for number in stopping()}
     try:
         yield asked
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -53,8 +54,20 @@ def write(text: str, out: Path | None) -> None:
 
 
 def say(text: str) -> None:
-    """Tell something beside the result."""
-    Console(stderr=True, soft_wrap=True, highlight=False).print(Text(text))
+    """Tell something beside the result; that nobody listens any more ends nothing.
+
+    A terminal, or the program behind a pipe, may be gone while there is something to stop.
+    """
+    with suppress(OSError):
+        _Aside(stderr=True, soft_wrap=True, highlight=False).print(Text(text))
+
+
+class _Aside(Console):
+    """What is told beside the result; rich itself would end the program, and take its stdout."""
+
+    def on_broken_pipe(self) -> None:
+        """Be quiet from now on."""
+        self.quiet = True
 
 
 def fail(message: str, hint: str) -> None:

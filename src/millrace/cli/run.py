@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from millrace.cli.lasting import SIGNALS, fetching, logged
+from millrace.cli.lasting import fetching, logged, stopping
 from millrace.cli.options import FileArgument, FormatOption, HomeOption, OutputOption, ProfileOption
 from millrace.cli.output import Output, fail, loaded_file, required, say, show_json, time_option
 from millrace.errors import OperationFailed
@@ -110,8 +109,10 @@ def _run(
             watch.close()
             say("stopping; a second Ctrl-C ends at once")
             runner.end()
-        except KeyboardInterrupt:
-            runner.kill()
+        except BaseException as error:
+            runner.kill()  # whatever it is: nothing of ours is left behind
+            if not isinstance(error, KeyboardInterrupt):
+                raise
             say("ended at once; the next run finds what was written")
             raise typer.Exit(130) from None
     if output is Output.JSON:
@@ -181,7 +182,7 @@ def _interruptible() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        sys.stderr.write("\n")
+        say("")
 
 
 @contextmanager
@@ -191,7 +192,7 @@ def _signals() -> Iterator[None]:
     def interrupt(_: int, __: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, interrupt) for number in SIGNALS}
+    before = {number: signal.signal(number, interrupt) for number in stopping()}
     try:
         yield
     finally:

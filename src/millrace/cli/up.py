@@ -94,8 +94,10 @@ def _up(
                 server.stop()
                 serving.join(15)
                 station.close()
-            except KeyboardInterrupt:
-                station.kill()
+            except BaseException as error:
+                station.kill()  # whatever it is: nothing of ours is left behind
+                if not isinstance(error, KeyboardInterrupt):
+                    raise
                 say("ended at once; the next start finds what was written")
                 raise typer.Exit(130) from None
     say("stopped; millrace up goes on from here")

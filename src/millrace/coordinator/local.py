@@ -41,6 +41,8 @@ from millrace.stores.sqlite import SqliteStore
 
 #: What may well be wrong while things start side by side, and rights itself.
 _WAITS = frozenset({"no-site", "no-parcel", "runs"})
+#: So often a query may fail at its start for something that may pass.
+_TRIES = 3
 _STARTING = JobStatus(JobState.STARTING)
 _PAUSE_SECONDS = 0.05
 #: How often a drain is tried whose job fails meanwhile, and what is not tried again.
@@ -158,8 +160,9 @@ class LocalRun:
     def _raise_failures(self) -> None:
         """What can't be started ends the run: somebody sits in front of it."""
         for keeper in self.keepers:
-            for failure in keeper.failures.values():
-                if failure.code not in _WAITS:
+            for (kind, name), failure in keeper.failures.items():
+                again = kind == "job" and failure.transient and keeper.tries(name) < _TRIES
+                if failure.code not in _WAITS and not again:
                     raise failure
 
     def _round(self) -> None:

@@ -140,6 +140,7 @@ def _job(
         known.error,
         known.hint,
         query,
+        {name: dict(counts) for name, counts in known.received.items()},
     )
 
 

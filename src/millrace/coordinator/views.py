@@ -69,6 +69,8 @@ class JobView:
     hint: str = ""
     #: The job under whose name its query runs, where several are one query.
     query: str = ""
+    #: By stream: what its receiver counted, where its broker keeps no records.
+    received: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

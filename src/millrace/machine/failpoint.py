@@ -18,7 +18,7 @@ from typing import Any
 #: Methods of ports that change nothing: no failpoint stands around them.
 LOOKS = frozenset(
     {"broker", "clients", "ends", "entries", "examine", "goal", "last", "load", "log",
-     "progress", "read", "since", "status"}
+     "progress", "read", "received", "since", "status"}
 )  # fmt: skip
 _lock = threading.Lock()
 _seen: Counter[str] = Counter()

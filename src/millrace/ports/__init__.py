@@ -11,6 +11,7 @@ from millrace.ports.broker import (
     BrokerStatus,
     Reception,
     StreamStatus,
+    counts_file,
     receiver_name,
 )
 from millrace.ports.engine import (
@@ -69,5 +70,6 @@ __all__ = [
     "Transactions",
     "TransactionsOf",
     "origin_of",
+    "counts_file",
     "receiver_name",
 ]

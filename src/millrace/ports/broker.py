@@ -126,6 +126,7 @@ class BrokerPlugin(Protocol):
         by SIGUSR1 it ends when it has all that its broker had taken by then, and by SIGUSR2 for
         good then: nothing is kept any more for its name. Where trying again does not help it ends
         with 2, or with 3 where another has its name, and the last line that it says tells why.
+        What it counts on the way it may tell by a file: see `counts_file`.
         """
         ...
 
@@ -141,6 +142,14 @@ class Reception:
     name: str
     #: The folder of the spool; beside it the receiver may keep what it needs.
     folder: Path
+
+
+def counts_file(folder: Path) -> Path:
+    """Return where a receiver tells, as a JSON object, what it counted since the spool was made.
+
+    People are shown its whole numbers by their names; what else is in it is the receiver's own.
+    """
+    return folder.with_name(f"{folder.name}.counters.json")
 
 
 def receiver_name(pipeline: str, query: str, stream: str) -> str:

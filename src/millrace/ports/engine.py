@@ -115,8 +115,8 @@ class Engine(Protocol):
     def start(self, order: JobOrder) -> None:
         """Run a job from its own progress, or from its beginning where it has none.
 
-        Returning promises that its query runs; a job that runs already is left alone. Raising
-        promises that it does not run.
+        Returning promises that its query reads, or waits for records, as far as the engine can
+        tell soon; a job that runs already is left alone. Raising promises that it does not run.
         """
         ...
 

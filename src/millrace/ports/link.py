@@ -124,6 +124,8 @@ class JobReport:
     #: By stream: records that it has not read yet, and how old the oldest of them is, in seconds.
     lag: Mapping[str, int] = field(default_factory=dict)
     behind: Mapping[str, float] = field(default_factory=dict)
+    #: By stream: what its receiver counted, where its broker keeps no records.
+    received: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     #: Of a query of several jobs: how far each of them is.
     members: Mapping[str, Progress] = field(default_factory=dict)
     #: How often it was started again because it had failed.

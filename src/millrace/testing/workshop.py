@@ -51,6 +51,11 @@ class FakeWorkshop:
         spans = self.kafka.log.ends(found.address)
         return {part: span.end for part, span in spans.items() if span.end > span.first}
 
+    def received(self, file: Pipeline, query: str) -> dict[str, dict[str, int]]:
+        """Return no counts: nothing is received here."""
+        del file, query
+        return {}
+
     def progress(self, file: Pipeline, query: str, goal: JobGoal) -> dict[str, Progress]:
         """Return no progress."""
         del file, goal

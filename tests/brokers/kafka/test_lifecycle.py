@@ -193,6 +193,21 @@ def test_an_id_that_another_program_got_is_left_alone(place: Path) -> None:
     (place / "broker.json").unlink()
 
 
+def test_a_port_that_is_taken_meanwhile_is_given_up(place: Path, java: Java, jars: Path) -> None:
+    """Between the choice of a port and its use are seconds, in which anybody may take it."""
+    broker = ManagedKafka(place, java, jars)
+    broker.launch()
+    port = json.loads((place / "broker.json").read_text())["port"]
+    with socket.create_server(("127.0.0.1", port)):
+        broker.start()
+        try:
+            assert port_of(broker) != port
+            broker.ensure(STREAM)
+            assert broker.log.write("kept", [Record(b"1")]) == 1
+        finally:
+            broker.stop()
+
+
 def test_one_that_can_not_start_says_where_to_look(place: Path, java: Java, jars: Path) -> None:
     """And leaves nothing running; settings that Kafka refuses are told before it is formatted."""
     broker = ManagedKafka(place, java, jars, settings={"log.retention.ms": "nix"})

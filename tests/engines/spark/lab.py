@@ -115,7 +115,14 @@ class Case:
         names = list(jobs or self.pipeline.jobs)
         self.started += names
         with ThreadPoolExecutor(4) as pool:
-            list(pool.map(lambda name: self.engine.start(self.order(name)), self.heads(names)))
+            list(pool.map(self._start, self.heads(names)))
+
+    def _start(self, name: str) -> None:
+        try:
+            self.engine.start(self.order(name))
+        except OperationFailed as failure:
+            if SLOW_PYTHON not in failure.hint:  # those are tried again when somebody looks
+                raise
 
     def drain(self, *jobs: str) -> None:
         """Start jobs of `mode: drain` and wait until they ended by themselves."""

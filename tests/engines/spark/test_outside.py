@@ -9,7 +9,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from millrace.errors import OperationFailed
 from millrace.ports import JobState
 from tests.engines.spark.lab import Case, Lab, balanced, json_record, objects, wait_until
 
@@ -116,7 +117,8 @@ def test_sources_that_trying_again_does_not_help(lab: Lab) -> None:
             database.execute("CREATE TABLE cars (id INTEGER PRIMARY KEY, n INT)")
             database.executemany("INSERT INTO cars VALUES (?, ?)", [(7, 1), (9, 1)])
         for job, said in (("none", "`by: id` is no column"), ("twice", "`by: n` has 1 twice")):
-            case.engine.start(case.order(job))
+            with suppress(OperationFailed):  # by which what the planner finds ends the start
+                case.engine.start(case.order(job))
             case.started.append(job)
             case.wait_state(job, JobState.FAILED)
             status = case.engine.status()[job]

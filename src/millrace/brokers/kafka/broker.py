@@ -36,6 +36,7 @@ from millrace.ports import BrokerStatus, Log
 LIMIT = 30.0
 UP_SECONDS = 90.0
 STATUS_SECONDS = 5.0
+DIED = "broker-died"
 LOOK_SECONDS = 1.0
 #: Where a setting of a topic came from: given to the topic itself.
 _DYNAMIC_TOPIC = 1
@@ -300,7 +301,19 @@ class ManagedKafka(AttachedKafka):
             self._client = None
 
     def start(self) -> None:
-        """Start it and wait until it serves; see the port."""
+        """Start it and wait until it serves; see the port.
+
+        A port that was free when it was chosen may be taken when Kafka comes to it: then it takes
+        another one.
+        """
+        try:
+            self._come_up()
+        except OperationFailed as failure:
+            if failure.code != DIED or not self._server.lost_port():
+                raise
+            self._come_up()
+
+    def _come_up(self) -> None:
         self.launch()
         try:
             _until(self._serves, UP_SECONDS, f"Kafka did not start; see {self._server.log}")
@@ -324,7 +337,7 @@ class ManagedKafka(AttachedKafka):
         """Whether the listener answers, and is ours: a stranger has another cluster id."""
         if not self._server.alive:
             raise OperationFailed(
-                "broker-died",
+                DIED,
                 "Kafka ended as it started",
                 f"see {self._server.log}",
                 transient=True,

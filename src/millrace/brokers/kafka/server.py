@@ -18,6 +18,8 @@ from millrace.machine.process import started_at
 HEAP = "512m"
 GRACE_SECONDS = 6.0
 FORMAT_SECONDS = 120.0
+#: So much of its log tells why it ended, in bytes.
+_LAST_WORDS = 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,12 @@ class Server:
         )
         pid = self.child.pid
         return self._remember(Identity(cluster, port, controller, pid, started_at(pid)))
+
+    def lost_port(self) -> bool:
+        """Whether the last that it said is that somebody else has its port."""
+        with self.log.open("rb") as said:
+            said.seek(max(0, said.seek(0, os.SEEK_END) - _LAST_WORDS))
+            return b"Address already in use" in said.read()
 
     def end(self) -> None:
         """End the process; its data stays."""

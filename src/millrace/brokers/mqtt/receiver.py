@@ -30,6 +30,7 @@ from millrace.brokers.mqtt.topics import check_read, has_wildcards
 from millrace.errors import OperationFailed
 from millrace.machine.failpoint import reach
 from millrace.machine.secrets import keep_from_cores, write_private
+from millrace.ports import counts_file
 from millrace.spool import SpoolWriter
 
 #: Under which receivers send themselves marks.
@@ -71,7 +72,7 @@ class ReceiverConfig:
     @property
     def counters(self) -> Path:
         """Where its counts are."""
-        return Path(f"{self.spool}.counters.json")
+        return counts_file(Path(self.spool))
 
     @property
     def session(self) -> Path:

@@ -69,7 +69,15 @@ def _job(view: View, now: float) -> Iterator[Row]:
     yield "rate", f"{number(view['rows_per_second'])} records/s"
     yield "last batch", _batch(view, now)
     yield "lag", ", ".join(f"{plain(name)} {number(lag)}" for name, lag in view["lag"].items())
+    for name, counts in view.get("received", {}).items():
+        yield f"received of {plain(name)}", _counts(counts)
     yield "ledger", _ledger(view["fates"])
+
+
+def _counts(counts: View) -> str:
+    """What a receiver counted; none of a kind is worth no word."""
+    every = (f"{number(n)} {plain(what).replace('_', ' ')}" for what, n in counts.items() if n)
+    return ", ".join(every) or "nothing yet"
 
 
 def _batch(view: View, now: float) -> str:

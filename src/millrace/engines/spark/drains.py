@@ -48,7 +48,8 @@ def not_drained(job: str, why: str) -> OperationFailed:
 def settle(query: Query) -> None:
     """Count the batches that were committed and whose report had not come yet."""
     done = committed(query.compiled.order.place / "checkpoint").batch
-    count(query, done)
+    if any(ledger.progress.batch < done for ledger in query.ledgers.values()):
+        count(query, done)  # to ask Spark for its reports takes long
     if (left := query.unreported()) is not None:
         query.add(left, time.time())
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from threading import Event, Lock, Thread
-from typing import Any, ClassVar, cast
+from threading import Lock, Thread
+from typing import Any, cast
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from millrace.engines.spark import lease
+from millrace.engines.spark.begun import has_begun
 from millrace.engines.spark.compile import compiled
 from millrace.engines.spark.drains import TOO_SLOW, Ends, drained, not_drained, run_out, settle
 from millrace.engines.spark.errors import failure_document, run_failure
 from millrace.engines.spark.formats import Schema
-from millrace.engines.spark.java import java_class
+from millrace.engines.spark.listener import Listener
 from millrace.engines.spark.mode import Choice, QueryFacts, choose, likely_batches
 from millrace.engines.spark.once import once_of
 from millrace.engines.spark.outside.bridge import bridged, outside
@@ -33,8 +33,6 @@ from millrace.model.job import Job, Mode
 from millrace.ports import JobOrder, JobState, LogOf, TransactionsOf
 
 Tell = Callable[[dict[str, Any]], object]
-#: How long the news of a query may wait for its start to return.
-KNOWN_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +74,8 @@ class Jobs:
         #: By job, the orders that were carried out here, whether they still run or not.
         self._started: dict[str, JobOrder] = {}
         self._examined: dict[str, _Prepared] = {}
+        #: By query, why its input can't be received.
+        self._unreceivable: dict[str, OperationFailed] = {}
         self._receivers = Receivers(self._unreceived)
         self._lock = Lock()
 
@@ -103,22 +103,27 @@ class Jobs:
             return {"mode": running.mode.value}
         with self._lock:
             made = self._examined.pop(name, None)
+            self._unreceivable.pop(name, None)
         query = made.query.fits(order) if made is not None else None
         made = replace(made, query=query) if made and query else self._prepared(order, {})
         lease.claim(order.place)
         choice = made.choice
-        listener = _Listener(self, name)
+        listener = Listener(name, self)
         made.session.streams.addListener(cast("StreamingQueryListener", listener))
+        started: Query | None = None
         try:
             self._receivers.begin(order)
             once = once_of(made.query, self._transactions)
             started = start_query(made.session, made.query, choice.mode, once, self._log)
             self._told_progress(started)
-            self._told(order, JobState.RUNNING, choice=choice, run=started.stream.runId)
+            self._told(order, JobState.STARTING, choice=choice, run=started.run)
             with self._lock:
                 self._queries[name] = started
                 self._started |= {job.name: order for job in order.jobs}
+            listener.known.set()
+            begun = self._begin(started, choice)
         except BaseException:
+            self._give_up(started)
             self._receivers.end(name)
             lease.let_go(order.place)  # where it ran before it may go on
             raise
@@ -127,7 +132,35 @@ class Jobs:
         if started.over:
             self._finish_soon(started)
         reasons = list(choice.reasons)
-        return {"mode": choice.mode.value, "reasons": reasons, "there": started.resumed}
+        there = started.resumed
+        return {"mode": choice.mode.value, "reasons": reasons, "there": there, "begun": begun}
+
+    def _begin(self, query: Query, choice: Choice) -> bool:
+        """Say that a job runs once its query reads; raises where it failed before.
+
+        Returns whether it is known to read.
+        """
+        order = query.compiled.order
+        begun = has_begun(query)
+        with self._lock:
+            unreceived = self._unreceivable.get(order.job.name)
+        if unreceived is not None:
+            raise unreceived
+        if not begun and query.failure:
+            raise run_failure(order.job.name, query.failure)
+        with self._lock:  # that it ended is told after this, or was told already
+            if self._queries.get(order.job.name) is query:
+                self._told(order, JobState.RUNNING, choice=choice, run=query.run)
+        return begun
+
+    def _give_up(self, query: Query | None) -> None:
+        """Let nothing run on of a start that fails."""
+        if query is None:
+            return
+        with self._lock:
+            if self._queries.get(query.compiled.order.job.name) is query:
+                self._queries.pop(query.compiled.order.job.name)
+        query.stop()
 
     def _prepared(self, order: JobOrder, known: Mapping[str, Schema]) -> _Prepared:
         """A job's query in a session of its own, and the mode that it takes."""
@@ -291,11 +324,14 @@ class Jobs:
         self._told_progress(query)
         self._told(query.compiled.order, JobState.ENDED)
 
-    def terminated(self, name: str, error: str | None) -> None:
-        """A query ended; by itself or by an error, unless a stop was ordered."""
+    def terminated(self, name: str, run: str, error: str | None) -> None:
+        """A run of a query ended; by itself or by an error, unless a stop was ordered.
+
+        That may be told late, when the next one runs already.
+        """
         with self._lock:
             query = self._queries.get(name)
-            if query is None or query.gate.closed.is_set():
+            if query is None or query.run != run or query.gate.closed.is_set():
                 return
             self._queries.pop(name, None)
         order = query.compiled.order
@@ -308,6 +344,8 @@ class Jobs:
     def _unreceived(self, order: JobOrder, failure: OperationFailed) -> None:
         """A query's input can't be received, and trying again does not help."""
         query = self._query(order.job.name)
+        with self._lock:
+            self._unreceivable[order.job.name] = failure
         if query is not None:
             query.stop()
             settle(query)
@@ -342,58 +380,3 @@ class Jobs:
 def _end_of(query: Query) -> str:
     name = query.compiled.order.job.name
     return run_failure(name, query.failure).message if query.failure else "its query ended"
-
-
-class _Listener:
-    """Hears of one job's query: each job has a session, each session its own listeners."""
-
-    def __init__(self, jobs: Jobs, name: str) -> None:
-        self._jobs = jobs
-        self._name = name
-        #: Set when the driver knows the query: a short one may have ended before.
-        self.known = Event()
-
-    @property
-    def _jlistener(self) -> Any:
-        """The listener as Java knows it: Spark's own would ask for every field of every event.
-
-        That is hundreds of calls at each batch boundary, while records wait for the processor.
-        """
-        return java_class("PythonStreamingQueryListenerWrapper")(_Heard(self))
-
-    def progressed(self, document: str) -> None:
-        """Pass a batch on."""
-        self.known.wait(KNOWN_SECONDS)
-        self._jobs.progressed(self._name, json.loads(document))
-
-    def terminated(self, error: str | None) -> None:
-        """Pass the end on."""
-        self.known.wait(KNOWN_SECONDS)
-        self._jobs.terminated(self._name, error)
-
-
-class _Heard:
-    """What Java calls."""
-
-    def __init__(self, listener: _Listener) -> None:
-        self._listener = listener
-
-    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        """Nothing to do: the start is known."""
-
-    def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        """A batch is committed."""
-        self._listener.progressed(event.progress().json())
-
-    def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        """Nothing to do."""
-
-    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        """The query ended."""
-        error = event.exception()
-        self._listener.terminated(error.get() if error.isDefined() else None)
-
-    class Java:
-        """How Python's bridge to Java knows whose methods these are."""
-
-        implements: ClassVar = ["org.apache.spark.sql.streaming.PythonStreamingQueryListener"]

@@ -23,6 +23,7 @@ from millrace.engines.spark.checkpoint import (
 from millrace.engines.spark.farm import gathered, places
 from millrace.engines.spark.fate import DROPPED, MALFORMED, USED
 from millrace.engines.spark.formats import text
+from millrace.engines.spark.java import scala_object
 from millrace.engines.spark.kept_fields import write_fields
 from millrace.engines.spark.ledger import Ledger, offsets
 from millrace.engines.spark.observed import observed_in
@@ -63,14 +64,20 @@ class Gate:
     """Between a micro-batch and its sink: once closed nothing is written any more."""
 
     closed: threading.Event = field(default_factory=threading.Event)
+    #: Whether a batch has come here.
+    reached: threading.Event = field(default_factory=threading.Event)
+
+    def _pass(self) -> None:
+        self.reached.set()
+        if self.closed.is_set():
+            raise Stopped
 
     def write(self, batch: DataFrame, writings: Sequence[Writing]) -> None:
         """Write a batch, whole, unless a stop was ordered.
 
         What goes to several brokers is worked out once.
         """
-        if self.closed.is_set():
-            raise Stopped
+        self._pass()
         if len(writings) == 1:
             writings[0].write(batch)
             return
@@ -83,14 +90,12 @@ class Gate:
 
     def commit(self, once: Once, batch: DataFrame, number: int) -> None:
         """Write a batch in a transaction, unless a stop was ordered."""
-        if self.closed.is_set():
-            raise Stopped
+        self._pass()
         once.write(batch, number)
 
     def send(self, sink: Sink, batch: DataFrame, number: int, writings: Sequence[Writing]) -> None:
         """Give a batch to what is outside, then its dead letters to Kafka; both, or again."""
-        if self.closed.is_set():
-            raise Stopped
+        self._pass()
         batch.persist()
         try:
             sink.take(batch, number)
@@ -110,6 +115,8 @@ class Query:
     ledgers: Mapping[str, Ledger]
     stream: StreamingQuery
     gate: Gate
+    #: Spark's own name for this run.
+    run: str = ""
     #: How many rows a predecessor had already written, by pair of partitions.
     resumed: int = 0
     #: Whether batches pass the gate, and so are written wholly or not at all.
@@ -120,8 +127,11 @@ class Query:
     @property
     def failure(self) -> str:
         """What ended it, if something did that nobody ordered."""
-        error = self.stream.exception()
-        return "" if error is None or self.gate.closed.is_set() else str(error)
+        if self.gate.closed.is_set() or not (error := self.stream._jsq.exception()).isDefined():
+            return ""
+        # As listeners are told: with all causes, and without the plan.
+        cause = error.get().getCause()
+        return str(scala_object("org.apache.spark.util.Utils").exceptionString(cause))
 
     def stop(self) -> None:
         """Stop so that nothing is lost and nothing is written twice.
@@ -224,9 +234,9 @@ def start_query(
             writer = writer.format("kafka").options(**writing.options)
         writer = writer.outputMode("update" if _updates(compiled) else "append")
         query = _triggered(writer, compiled, mode)
-    return Query(
-        compiled, mode, ledgers, query, gate, there, gated, _over(compiled, before.positions)
-    )
+    over = _over(compiled, before.positions)
+    run = str(query.runId)
+    return Query(compiled, mode, ledgers, query, gate, run, there, gated, over)
 
 
 def _each_batch(

@@ -16,7 +16,7 @@ from tests.changes.stage import LIMIT, Stage, stage
 from tests.examples.parts import FOLDER, part
 
 SEED, SECONDS, PER_SECOND = 7, 6.0, 300.0
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 @pytest.fixture
