@@ -213,8 +213,12 @@ def test_a_job_that_flink_starts_again(
     attached.start(order("own", options=f"{strategy}, {attempts}"))
     until_more(written)
     broken.touch()
-    until(lambda: "can't be written" in attached.status()["own"].error, attached.status)
-    assert attached.status()["own"].state is JobState.STARTING
+
+    def starts_again() -> bool:  # between two tries it runs for a moment
+        found = attached.status()["own"]
+        return "can't be written" in found.error and found.state is JobState.STARTING
+
+    until(starts_again, attached.status)
     broken.unlink()
     until_state(attached, "own", JobState.RUNNING)
     broken.touch()

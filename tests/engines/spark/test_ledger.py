@@ -125,6 +125,16 @@ def test_an_empty_batch_changes_no_count(tmp_path: Path) -> None:
     assert (after.batch, after.positions) == (1, {"raw": {0: 7}})
 
 
+def test_a_look_that_found_nothing_is_no_batch(tmp_path: Path) -> None:
+    """Spark reports it under the number of the next batch, which is counted when it comes."""
+    book = ledger(tmp_path)
+    before = book.add(event(0, 7, end=7, used=7), 1.0)
+    look = {**event(1, 0, end=7), "durationMs": {"latestOffset": 1, "triggerExecution": 1}}
+    assert book.add(look, 2.0) == before
+    ran = {**event(1, 4, end=11, used=4), "durationMs": {"addBatch": 9, "triggerExecution": 10}}
+    assert book.add(ran, 3.0).fates.read == 11
+
+
 def test_offsets_may_be_a_text(tmp_path: Path) -> None:
     report = event(0, 3, end=3, used=3)
     report["sources"][0]["endOffset"] = json.dumps({"topic.raw": {"0": 3}})

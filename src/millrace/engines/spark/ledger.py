@@ -14,6 +14,10 @@ from millrace.engines.spark.counts import IN, SKEW, counts_of
 from millrace.ports import Fates, Progress
 
 
+#: What Spark took the time of if there was a batch.
+_WORK = "addBatch"
+
+
 class Share(Protocol):
     """A job's part in a query."""
 
@@ -64,7 +68,7 @@ class Ledger:
         """Add a batch that Spark committed; one that was added already changes nothing."""
         with self._lock:
             batch = int(event["batchId"])
-            if batch < self.progress.batch:  # told late: its positions are behind
+            if not ran(event) or batch < self.progress.batch:  # told late: its positions are behind
                 return self.progress
             sources = event.get("sources", [])
             positions: Positions = {}
@@ -103,6 +107,14 @@ class Ledger:
         fresh = self._file.with_suffix(".new")
         fresh.write_text(json.dumps(asdict(self.progress)), encoding="utf-8")
         fresh.replace(self._file)
+
+
+def ran(event: Mapping[str, Any]) -> bool:
+    """Whether a report is one of a batch.
+
+    A look that found nothing to read is reported under the number of the batch that comes next.
+    """
+    return _WORK in event.get("durationMs", {_WORK: 0})
 
 
 def added(one: Fates, other: Fates) -> Fates:

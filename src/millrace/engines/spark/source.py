@@ -31,6 +31,8 @@ _EARLIEST = -2
 MOST_PER_BATCH = 1_000_000
 #: The same where a batch passes the driver, whose memory must hold it.
 MOST_IN_TRANSACTION = 250_000
+#: So long a broker may keep a reader in real time waiting for a record, which it gets at once.
+IDLE_MILLISECONDS = "5000"
 _RECORD = "__millrace_record"
 #: Spark would move a job's filter below the parsing, and parse what passes once more. It moves
 #: nothing below an expression that is not the same in every task, as the number of a task is.
@@ -128,6 +130,8 @@ def kafka_reader(
     start: Any = session.read if input_.table else session.readStream
     reader = start.format("kafka").option("subscribe", stream.address)
     client = {**settings, **_sizes(stream.max_record), "isolation.level": "read_committed"}
+    if not batches:
+        client["fetch.max.wait.ms"] = IDLE_MILLISECONDS
     reader = reader.options(**{f"kafka.{name}": value for name, value in client.items()})
     if input_.table:
         found: DataFrame = reader.option("includeHeaders", "true").load()
