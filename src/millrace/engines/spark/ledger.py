@@ -13,7 +13,6 @@ from millrace.engines.spark.checkpoint import Committed, Positions
 from millrace.engines.spark.counts import IN, SKEW, counts_of
 from millrace.ports import Fates, Progress
 
-
 #: What Spark took the time of if there was a batch.
 _WORK = "addBatch"
 
