@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
-from urllib.parse import quote
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -30,12 +29,14 @@ from millrace.engines.spark.seam import Seam, mapped_seam, passed, seam
 from millrace.engines.spark.sink import (
     Target,
     addressed,
+    job_name,
     letter_rows,
     plain_rows,
     routed,
     staged,
 )
 from millrace.engines.spark.source import Source, fresh, kafka_reader, source_of, table_of
+from millrace.engines.spark.templates import frame_by_template
 from millrace.errors import OperationFailed
 from millrace.model.job import Input, Job
 from millrace.model.stream import Format, Stream
@@ -200,6 +201,7 @@ class _Making:
             lineage=self._lineage,
             appended=job.state is not None or job.exact,
             by=job.time_of(input_),
+            alone=not self._several and len(job.inputs) == 1,
         )
         self._sources.append(found)
         return found
@@ -347,7 +349,8 @@ class _Making:
         together = parts[0]
         if len(parts) > 1:
             together = Sketch.on(fanned([it.frame() for it in parts], self._sources[0].base))
-        return routed(together, target, sound=sound).frame()
+        rows = routed(together, target, sound=sound)
+        return frame_by_template(rows, *(part.stream for part in self._parts))
 
     def _plain(self, target: Target) -> DataFrame:
         """Rows that don't, and beside them the dead letters of each input."""
@@ -388,11 +391,6 @@ def _plans(frames: Mapping[str, DataFrame], sources: Sequence[Source]) -> dict[s
     """
     once = len({source.stream.name for source in sources}) == len(sources)
     return {n: carried(frame, list(sources)) if once else None for n, frame in frames.items()}
-
-
-def job_name(order: JobOrder) -> str:
-    """Return the job's name in headers; parts of a header are parted by spaces."""
-    return f"{quote(order.pipeline.name)}/{order.job.name}"
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:

@@ -65,6 +65,11 @@ def text(value: str | None) -> str:
     return f"'{escaped}'"
 
 
+def named(value: str | None) -> str:
+    """Return a name as SQL writes it, and as `templates` finds it: it differs between jobs."""
+    return text(value) if value is None else f"/*name*/{text(value)}"
+
+
 def quoted(name: str) -> str:
     """Return a column's name as SQL writes it."""
     return f"`{name.replace('`', '``')}`"

@@ -9,7 +9,8 @@ is a call to get it and one to let it go: what is used often is held on to.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -52,11 +53,29 @@ def set_active(session: SparkSession) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """A step of a sketch: columns, conditions or, under a name, counts, as SQL says them."""
+
+    kind: str
+    texts: tuple[str, ...]
+    name: str = ""
+
+    def over(self, below: Any) -> Any:
+        """Return the step on a plan; not analyzed."""
+        if self.kind == "where":
+            return logical("Filter")(_parser().parseExpression(self.texts[0]), below)
+        if self.kind == "observe":
+            return observed(below, self.name, *self.texts)
+        return logical("Project")(_named(self.texts), below)
+
+
+@dataclass(frozen=True, slots=True)
 class Sketch:
     """Steps on a plan, said in SQL, that Spark analyzes all at once when they become a frame."""
 
     session: SparkSession
     plan: Any
+    steps: tuple[Step, ...] = ()
 
     @classmethod
     def on(cls, frame: DataFrame) -> Sketch:
@@ -65,20 +84,22 @@ class Sketch:
 
     def select(self, *columns: str) -> Sketch:
         """Pick or make columns."""
-        return Sketch(self.session, logical("Project")(_named(columns), self.plan))
+        return self._with(Step("select", columns))
 
     def where(self, condition: str) -> Sketch:
         """Leave rows out that don't meet a condition."""
-        test = _parser().parseExpression(condition)
-        return Sketch(self.session, logical("Filter")(test, self.plan))
+        return self._with(Step("where", (condition,)))
 
     def observe(self, name: str, *counts: str) -> Sketch:
         """Let the query report counts of the rows under a name."""
-        return Sketch(self.session, observed(self.plan, name, *counts))
+        return self._with(Step("observe", counts, name))
+
+    def _with(self, step: Step) -> Sketch:
+        return replace(self, steps=(*self.steps, step))
 
     def frame(self) -> DataFrame:
         """Return the frame; raises what Spark says of steps that it does not understand."""
-        return frame_of(self.session, self.plan)
+        return frame_of(self.session, reduce(lambda plan, it: it.over(plan), self.steps, self.plan))
 
 
 def logical(name: str) -> Any:

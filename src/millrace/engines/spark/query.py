@@ -37,6 +37,7 @@ from millrace.engines.spark.plans import Sketch
 from millrace.engines.spark.prepared import Compiled
 from millrace.engines.spark.sink import FATE, FIRST, INDEX, ROW, STREAM, Target
 from millrace.engines.spark.source import ORIGIN
+from millrace.engines.spark.templates import frame_by_template
 from millrace.engines.spark.writing import KafkaWriting, Writing, sinks, writings_of
 from millrace.errors import OperationFailed
 from millrace.model.job import Mode
@@ -328,11 +329,15 @@ def finished(
     counted = Sketch.on(rows).observe("out", *_counts(fates if compiled.only else fates | written))
     known = before if compiled.resumes else Committed()
     there = resume.tail_of(session, target.job, _logs(compiled, log), known)
-    left = resume.unwritten(counted, there, alone=_only_source(compiled))
+    alone = _only_source(compiled)
+    left = resume.unwritten(counted, there, alone=alone)
     if len(target.letters) < len(target.causes):  # inputs without a stream for dead letters
         left = left.where("topic IS NOT NULL")
     turns = places(compiled.sources) if compiled.gathers else ()
-    return left.select(*ROW, *turns).frame(), len(there)
+    done = left.select(*ROW, *turns)
+    # Else what is there is written out, and no other query has the same.
+    alike = not there or alone is not None
+    return frame_by_template(done) if alike else done.frame(), len(there)
 
 
 def _only_source(compiled: Compiled) -> str | None:

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from millrace.engines.spark.checkpoint import Committed
-from millrace.engines.spark.formats import text
+from millrace.engines.spark.formats import named, text
 from millrace.engines.spark.plans import Sketch
 from millrace.engines.spark.sink import INDEX
 from millrace.engines.spark.source import ORIGIN
@@ -136,18 +136,24 @@ def unwritten(rows: Sketch, there: Sequence[There], *, alone: str | None = None)
 
     `alone` is the stream that all come from, one of each record, where they go to one partition.
     """
-    if alone is not None and len(there) <= FEW:
-        # What was made of another stream before is there, too.
+    if alone is not None:  # what was made of another stream before is there, too
         there = [item for item in there if item.stream == alone]
-        known = " OR ".join(map(_reached, there))
-    else:
-        known = _written(there) if there else ""
-    return rows.where(f"NOT ({known})") if known else rows
+    if not there:
+        return rows
+    known = _written(there) if alone is None else _reached(there)
+    return rows.where(f"NOT ({known})")
 
 
-def _reached(item: There) -> str:
-    """Whether a row is there, by where it came from: there is only one place for it to be."""
-    return f"({ORIGIN}.partition = {item.partition} AND {_AT} <= {item.position}L)"
+def _reached(there: Sequence[There]) -> str:
+    """Whether a row is there, by where it came from: there is only one place for it to be.
+
+    Positions are given as a name is: they are all that differs between many jobs, and neither
+    Spark's plan nor its code is another one for them.
+    """
+    last = {item.partition: item.position for item in there}
+    positions = " ".join(str(last.get(part, -1)) for part in range(max(last) + 1))
+    known = f"get(CAST(split({named(positions)}, ' ') AS ARRAY<BIGINT>), {ORIGIN}.partition)"
+    return f"coalesce({_AT} <= {known}, false)"
 
 
 def _written(there: Sequence[There]) -> str:

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from millrace.engines.spark.fate import DROPPED, MALFORMED, USED
-from millrace.engines.spark.formats import encoded, quoted, text
+from millrace.engines.spark.formats import encoded, named, quoted, text
 from millrace.engines.spark.plans import Sketch
 from millrace.engines.spark.source import BAD, ORIGIN
 from millrace.model.stream import Stream
-from millrace.ports import CAUSE_HEADER, ORIGIN_HEADER, TIMES_HEADER
+from millrace.ports import CAUSE_HEADER, ORIGIN_HEADER, TIMES_HEADER, JobOrder
 
 #: What Kafka takes without a word about size, less what a batch needs beside the value.
 DEFAULT_LARGEST = 1_000_000
@@ -41,6 +42,11 @@ class Target:
     def largest(self, stream: Stream) -> int:
         """The greatest value that the stream takes, in bytes."""
         return stream.max_record.bytes if stream.max_record is not None else DEFAULT_LARGEST
+
+
+def job_name(order: JobOrder) -> str:
+    """Return the job's name in headers; parts of a header are parted by spaces."""
+    return f"{quote(order.pipeline.name)}/{order.job.name}"
 
 
 def staged(
@@ -138,7 +144,7 @@ def addressed(rows: Sketch, target: Target, *, caused: bool = False) -> Sketch:
         count = _by_output(outputs, "partitions")
         return _rows(rows, outputs, topic, key, VALUE, _headers(target), count)
     letters = {name: target.letters.get(name) for name in target.causes}
-    topics = {name: text(s.address if s else None) for name, s in letters.items()}
+    topics = {name: named(s.address if s else None) for name, s in letters.items()}
     counts = {name: str(s.partitions if s else 1) for name, s in letters.items()}
     topic = _either(used, _by_output(outputs, "address"), _by_input(target, topics))
     count = _either(used, _by_output(outputs, "partitions"), _by_input(target, counts))
@@ -187,13 +193,13 @@ def _either(condition: str, one: str, other: str) -> str:
 def _by_output(outputs: Sequence[Stream], what: str) -> str:
     """A setting of the output that a row goes to."""
     values = [getattr(stream, what) for stream in outputs]
-    return _chosen(OUT, dict(enumerate(text(v) if isinstance(v, str) else str(v) for v in values)))
+    return _chosen(OUT, dict(enumerate(named(v) if isinstance(v, str) else str(v) for v in values)))
 
 
 def _by_input(target: Target, values: Mapping[str, str]) -> str:
     """What belongs to the input that a row came from, or died in."""
     by = f"coalesce({ORIGIN}.via, {ORIGIN}.stream)" if target.lineage else f"{ORIGIN}.stream"
-    return _chosen(by, {text(name): value for name, value in values.items()})
+    return _chosen(by, {named(name): value for name, value in values.items()})
 
 
 def _chosen(by: str, values: Mapping[Any, str]) -> str:
@@ -218,7 +224,7 @@ def _too_large() -> str:
 def _headers(target: Target, cause: str | None = None) -> str:
     """The record's headers: its origin always first, then times on a share, then the cause."""
     origin = (
-        f"concat_ws(' ', {text(target.job)}, {ORIGIN}.stream, {ORIGIN}.partition, "
+        f"concat_ws(' ', {named(target.job)}, {ORIGIN}.stream, {ORIGIN}.partition, "
         f"{ORIGIN}.position, {INDEX})"
     )
     first, times = _header(ORIGIN_HEADER, origin), f"{ORIGIN}.times"

@@ -12,9 +12,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from millrace.engines.spark.arrow import register_reader
 from millrace.engines.spark.counts import AS, IN, OLD, SKEW
-from millrace.engines.spark.formats import Schema, ddl, decoded, quoted, text
+from millrace.engines.spark.formats import Schema, ddl, decoded, named, quoted
 from millrace.engines.spark.passing import Passing
 from millrace.engines.spark.plans import Sketch, analyzed, frame_of, known, observed, picked
+from millrace.engines.spark.templates import frame_by_template
 from millrace.model.job import Input, Job
 from millrace.model.policy import OverloadPolicy
 from millrace.model.quantity import Size
@@ -201,13 +202,15 @@ def source_of(
     lineage: bool = False,
     appended: bool = False,
     by: str | None = None,
+    alone: bool = False,
 ) -> Source:
     """Return an input with its columns taken from the records of Kafka.
 
     The payload travels along only where a dead letter may need it. With `count` its records are
     counted at once, for a query of several jobs; with `lineage` origins have room for what
     functions on the way make of a record; with `appended` they have the broker's time. `by` is the
-    column of the records' own time, where the job goes by one.
+    column of the records' own time, where the job goes by one; `alone` says that the query has no
+    other input.
     """
     decoding = decoded(stream, schema, "value", _RECORD)
     by = by if by in schema else None
@@ -217,11 +220,12 @@ def source_of(
         register_reader(records.sparkSession, schema, ddl(schema))
     if decoding.record:
         parsed = parsed.select("*", f"{_ONCE.format(decoding.record)} AS {_RECORD}")
-    base = parsed.select(
+    columns = parsed.select(
         *(f"{column} AS {quoted(name)}" for name, column in decoding.columns.items()),
         f"{origin(stream, letters=letters, lineage=lineage, appended=timed)} AS {ORIGIN}",
         f"{decoding.malformed} AS {BAD}",
-    ).frame()
+    )
+    base = frame_by_template(columns, stream) if alone else columns.frame()
     bare, marked = base, bool(decoding.cause)
     if count:
         base = counted(base, input_, by)
@@ -242,7 +246,7 @@ def origin(stream: Stream, *, letters: bool, lineage: bool = False, appended: bo
             "'cause', CAST(NULL AS STRING)"
         )
     return (
-        f"named_struct('stream', {text(stream.name)}, 'partition', partition, 'position', offset, "
+        f"named_struct('stream', {named(stream.name)}, 'partition', partition, 'position', offset, "
         f"'key', key, 'payload', {payload}, 'times', {TIMES}{more})"
     )
 
