@@ -3,8 +3,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -14,6 +19,7 @@ from hypothesis import strategies as st
 from millrace.engines.spark.formats import named, text
 from millrace.engines.spark.plans import Sketch
 from millrace.engines.spark.templates import blanked
+from millrace.machine import Java
 from millrace.ports import Record, origin_of
 from tests.engines.spark.lab import Lab, json_record, objects
 
@@ -120,3 +126,23 @@ def test_versions_of_jobs_alike_leave_out_what_each_of_them_wrote(lab: Lab) -> N
             wanted = [f"{turn}.{n}".encode() for turn in range(3) for n in range(many)]
             assert found == Counter([*wanted, b"last"])
         version.stop()
+
+
+@pytest.mark.spark
+def test_a_template_serves_what_is_alike_and_nothing_else(java: Java, tmp_path: Path) -> None:
+    """Its frames share nothing that can change: many threads fill it at once."""
+    program = [sys.executable, "-m", "tests.engines.spark.templates_alone", str(tmp_path)]
+    environment = {**os.environ, "JAVA_HOME": str(java.home)}
+    done = subprocess.run(
+        program, env=environment, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["alike"] == [["a0", "a1"], ["b0", "b1"], ["it's0", "it's1"]]
+    assert found["one template"] == 1
+    assert found["other settings"] == 2
+    assert found["wide"] == ["w0", "w1"]
+    assert found["other columns"] == found["after a union"] == 3
+    assert found["union"] == ["u0", "u1", "u0", "u1"]
+    assert found["side by side"] == [[f"{number}0"] for number in range(0, 100, 10)]
+    assert found["own notes"]

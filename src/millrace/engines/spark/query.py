@@ -335,8 +335,8 @@ def finished(
         left = left.where("topic IS NOT NULL")
     turns = places(compiled.sources) if compiled.gathers else ()
     done = left.select(*ROW, *turns)
-    # Else what is there is written out, and no other query has the same.
-    alike = not there or alone is not None
+    # Else what is there, or counts by the names of streams, are written out: no other has the same.
+    alike = compiled.only is not None and (not there or alone is not None)
     return frame_by_template(done) if alike else done.frame(), len(there)
 
 

@@ -17,16 +17,18 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 
-from millrace.engines.spark.java import CATALYST, scala_object
+from millrace.engines.spark.java import CATALYST, CLASSIC, java_member, scala_object
 from millrace.engines.spark.plans import (
     Sketch,
     Step,
     analyzed,
     frame_of,
+    items,
     known,
     literal,
     logical,
     seq_of,
+    set_active,
 )
 from millrace.errors import BrokenInvariant
 from millrace.model.stream import Format, Stream
@@ -35,11 +37,14 @@ from millrace.model.stream import Format, Stream
 MOST = 128
 #: Begins what stands in a template for a name; no name begins so.
 _BLANK = "\x01name "
+#: Begins what stands for a name while a template is tried.
+_MARK = "\x02name "
 #: A text that `formats.named` wrote.
 _NAMED = re.compile(r"/\*name\*/'((?:[^'\\]|\\.)*)'")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
-_templates: dict[tuple[Any, ...], _Template] = {}
+#: The one that was used last comes last.
+kept: dict[tuple[Any, ...], _Template] = {}
 _settings: WeakKeyDictionary[SparkSession, str] = WeakKeyDictionary()
 _lock = Lock()
 
@@ -74,31 +79,64 @@ def frame_by_template(sketch: Sketch, *streams: Stream) -> DataFrame:
     """
     if any(stream.format is Format.ARROW for stream in streams):
         return sketch.frame()
+    if _to_be_seen(sketch.plan):
+        return sketch.frame()
     steps, names = blanked(sketch.steps)
     key = (_settings_of(sketch.session), sketch.plan.schema().json(), steps)
     with _lock:
-        template = _templates.get(key)
+        template = kept.pop(key, None)
+        if template is not None:
+            kept[key] = template  # now the one that was used last
     if template is None:
         template = _made(replace(sketch, steps=steps), len(names))
         with _lock:
-            while len(_templates) >= MOST:
-                _templates.pop(next(iter(_templates)))
-            _templates[key] = template
+            while len(kept) >= MOST:
+                kept.pop(next(iter(kept)))
+            kept[key] = template
     return frame_of(sketch.session, template.filled(sketch.plan, names))
+
+
+def _to_be_seen(plan: Any) -> bool:
+    """Whether Spark has to look at a plan that was made by hand: branches may not fit together."""
+    union = scala_object(f"{CATALYST}.trees.TreePattern").UNION()
+    return bool(not plan.resolved() or plan.containsPattern(union))
 
 
 def _made(sketch: Sketch, names: int) -> _Template:
     """Let Spark analyze steps with blanks, over nothing but columns."""
-    types = scala_object(f"{CATALYST}.types.DataTypeUtils")
-    columns = types.toAttributes(sketch.plan.schema())
-    below = logical("LocalRelation")(columns, seq_of([]), False, scala_object("scala.None"))  # noqa: FBT003 - not streaming
+    set_active(sketch.session)  # by its settings texts are parsed
+    below = _columns(sketch.plan.schema())
     plan = analyzed(replace(sketch, plan=below).frame())
+    # A frame notes its number in a set that all copies of its plan share, and no lock guards.
+    plan.unsetTagValue(dataset_tag())
     blanks = tuple(literal(f"{_BLANK}{number}") for number in range(names))
-    made = _Template(below, columns, blanks, plan)
-    if _BLANK in made.filled(below, [""] * names).toString():
-        message = "a name in a template could not be found again"
-        raise BrokenInvariant(message)
+    made = _Template(below, below.output(), blanks, plan)
+    _check(made, _columns(sketch.plan.schema()))
     return made
+
+
+def dataset_tag() -> Any:
+    """Return the name of the set in which frames note their numbers on a plan."""
+    return java_member(f"{CLASSIC}.Dataset", "DATASET_ID_TAG")()
+
+
+def _columns(schema: Any) -> Any:
+    """A plan of nothing but columns, with numbers of their own."""
+    columns = scala_object(f"{CATALYST}.types.DataTypeUtils").toAttributes(schema)
+    return logical("LocalRelation")(columns, seq_of([]), False, scala_object("scala.None"))  # noqa: FBT003 - not streaming
+
+
+def _check(made: _Template, below: Any) -> None:
+    """Raise unless all names and columns of a template can be replaced."""
+    marks = [f"{_MARK}{number}." for number in range(len(made.blanks))]
+    plan, said, whole = made.filled(below, marks), "", True
+    while not plan.fastEquals(below):
+        said += " ".join(str(each.sql()) for each in items(plan.expressions()))
+        whole = whole and bool(plan.missingInput().isEmpty())
+        plan = plan.child()
+    if not whole or _BLANK in said or any(mark not in said for mark in marks):
+        message = f"a template does not fit what it was made of: {said}"
+        raise BrokenInvariant(message)
 
 
 def blanked(steps: Sequence[Step]) -> tuple[tuple[Step, ...], list[str]]:
