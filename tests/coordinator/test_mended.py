@@ -193,18 +193,19 @@ def test_a_stream_that_was_refused_once_is_tried_in_its_next_version(land: Land)
     land.apply(Submission(grown(4, "north")))
     kafka = land.shops["hub"].kafka
     real, refused = kafka.ensure, OperationFailed("refused", "not six")
+    tried = threading.Event()
 
     def ensure(*streams: object, readers: object = ()) -> None:
         del readers
         if any(getattr(stream, "partitions", 0) == 6 for stream in streams):
+            tried.set()
             raise refused
         real(*streams)  # type: ignore[arg-type]
 
     kafka.ensure = ensure  # type: ignore[method-assign]
     land.coordinator.patience = 5.0
     begun = land.coordinator.apply(Submission(grown(6, "north")))
-    for _ in range(10):
-        land.round()
+    land.until(tried.is_set)
     land.now += 10
     land.until(lambda: land.coordinator.operation(begun.id).state.over)
     assert land.coordinator.operation(begun.id).state is OperationState.UNDONE
