@@ -77,9 +77,7 @@ def frame_by_template(sketch: Sketch, *streams: Stream) -> DataFrame:
     once. Steps that read or write one of `streams` in Arrow are analyzed for themselves: they use
     a function that is the session's own.
     """
-    if any(stream.format is Format.ARROW for stream in streams):
-        return sketch.frame()
-    if _to_be_seen(sketch.plan):
+    if any(stream.format is Format.ARROW for stream in streams) or _to_be_seen(sketch.plan):
         return sketch.frame()
     steps, names = blanked(sketch.steps)
     key = (_settings_of(sketch.session), sketch.plan.schema().json(), steps)
